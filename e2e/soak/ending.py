@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from e2e.harness import kai
 from e2e.soak import site
 from e2e.soak.frame import Breach, called
 from e2e.soak.journal import Clock
@@ -42,16 +45,20 @@ class Ending:
 
     client: KubeClient
     files: ClusterFiles
+    kubeconfig: Path
     watcher: Watcher
     meter: Meter
     clock: Clock
     say: Callable[[str], None]
+    #: Recorded cycles that came out as they did.
+    replayed: int = 0
 
     async def run(self) -> list[Breach]:
         """Everything that is not as it must be."""
         found = await self._comes_to_rest()
         found += await self._patiently(self._still_to_do, AGREE_SECONDS, "everything placeable runs")
         found += await self._patiently(self._differences, AGREE_SECONDS, "what is believed is so")
+        found += await self._decided_again()
         found += await self._patiently(self._clear, AGREE_SECONDS, "everything can be deleted")
         found += await self._patiently(self._remains, CLEAR_SECONDS, "nothing is left behind")
         return found
@@ -88,6 +95,27 @@ class Ending:
             for key, pod in pods.items()
             if pod.spec.node_name and not pod.terminal
         }
+
+    # --- what was decided ----------------------------------------------------------------------
+    async def _decided_again(self) -> list[Breach]:
+        """Every cycle that is recorded has to come out as it did."""
+        self.say("deciding all cycles again")
+        asked = ("replay", "--since=48h", "--output=json")
+        told = await asyncio.to_thread(lambda: kai(*asked, kubeconfig=self.kubeconfig, check=False))
+        stretches = json.loads(told or "[]")
+        self.replayed = sum(each["same"] for each in stretches)
+        self.say(f"{self.replayed} cycles came out as they did, in {len(stretches)} stretches")
+        if not self.replayed:
+            return [Breach("nothing recorded", called("process", "insight"), "no cycle can be decided again")]
+        return [
+            Breach(
+                "decided otherwise",
+                called("process", "scheduler"),
+                f"cycle {each['differing']} of term {each['term']}: {each['differences'][:5]}",
+            )
+            for each in stretches
+            if each["same"] != each["cycles"]
+        ]
 
     # --- what is left to do --------------------------------------------------------------------
     async def _still_to_do(self) -> list[Breach]:

@@ -49,6 +49,7 @@ PROCESSES = {
     "podgroup-controller": 2,
     "queue-controller": 2,
     "admission": 1,
+    "insight": 1,
     "redis": 2,
     "apiserver": 1,
 }

@@ -30,6 +30,8 @@ from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.kube.client import KubeClient
 from kai_local.box.state import ClusterFiles
 
+#: Longer than any soak.
+RETENTION = "48h"
 LOOK_SECONDS, COUNT_SECONDS, SAY_SECONDS = 1.0, 5.0, 20.0
 
 
@@ -42,11 +44,13 @@ class Options(RunOptions):
 
 
 def _flags(options: Options) -> list[str]:
-    """Every plugin that there is takes part."""
+    """Every plugin that there is takes part, and all cycles are recorded."""
     plugins = [{"name": plugin} for plugin in dict.fromkeys((*DEFAULT_PLUGINS, "numa"))]
     configuration = options.folder / "scheduler.yaml"
     configuration.write_text(yaml.safe_dump({"tiers": [{"plugins": plugins}]}))
     return [
+        "--history",
+        f"--flag=insight:replay-retention={RETENTION}",
         f"--flag=scheduler:scheduler-conf={configuration}",
         '--flag=binder:plugins={"hamicore": {"enabled": true}}',
     ]
@@ -69,6 +73,8 @@ class _Soak:
         self._meter = Meter(files, self._clock)
         self._logs = Logs(files.logs, self._clock)
         self._judge = Judge(self._journal, excerpts=self._logs.excerpts, tell=say)
+        #: Recorded cycles that came out as they did, at the end.
+        self._replayed = 0
         self._performer = Performer(
             client, options.kubeconfig, files, journal=self._journal, clock=self._clock
         )
@@ -85,7 +91,9 @@ class _Soak:
                 beside.append(tasks.create_task(self._judge_on(tasks)))
                 await self._performer.run(actions)
                 self._performer.thaw()
-                self._judge.note(self._clock.now, await self._ending().run())
+                ending = self._ending()
+                self._judge.note(self._clock.now, await ending.run())
+                self._replayed = ending.replayed
                 for task in beside:
                     task.cancel()
         finally:
@@ -93,7 +101,15 @@ class _Soak:
         return self._conclude()
 
     def _ending(self) -> Ending:
-        return Ending(self._client, self._files, self._watcher, self._meter, self._clock, self._say)
+        return Ending(
+            self._client,
+            self._files,
+            self._options.kubeconfig,
+            self._watcher,
+            self._meter,
+            self._clock,
+            self._say,
+        )
 
     async def _furnish(self) -> None:
         self._say("registering nodes, and what work needs to exist")
@@ -161,7 +177,12 @@ class _Soak:
             placed=placed,
             samples=self._meter.samples,
             restarts=self._meter.restarts,
-            conditions={"cores": os.cpu_count(), "load": os.getloadavg(), "kills": self._options.kills},
+            conditions={
+                "cores": os.cpu_count(),
+                "load": os.getloadavg(),
+                "kills": self._options.kills,
+                "cycles decided again": self._replayed,
+            },
         )
 
 

@@ -32,6 +32,7 @@ COUNTERS = (
     "kai_state_corrections",
     "kai_set_aside_total",
     "kai_cut_off_total",
+    "kai_replay_differences_total",
 )
 _LINE = re.compile(r"^(?P<at>\d{4}-\d\d-\d\d[T ][\d:.]+Z?) \[(?P<level>\w+)\s*\] (?P<text>.*)$")
 _RELATED_BYTES = 8000

@@ -109,7 +109,7 @@ class Module:
                 yield from self._of_call(node)
         if "elector" in self.names:
             yield from on(resources.LEASES, "get", "create", "update")
-        if self.names & {"watch_sessions", "LeaderTracker", "follow_leader", "elector"}:
+        if self.names & {"watch_sessions", "watch_cycles", "LeaderTracker", "follow_leader", "elector"}:
             yield from on(resources.LEASES, "list", "watch")
         if "ShardFollower" in self.names:
             yield from on(resources.SCHEDULING_SHARDS, "list", "watch")

@@ -77,3 +77,30 @@ class ForecastMetrics:
         """It is known whether a forecast held."""
         self._decided.labels(quantile).inc()
         self._held.labels(quantile).inc(held)
+
+
+class ReplayMetrics:
+    """Of cycles that are recorded, and decided again."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.recorded = Counter("kai_replay_recorded_cycles", "Cycles that were recorded", registry=registry)
+        self.lost = Counter(
+            "kai_replay_lost_cycles",
+            "Cycles that were not recorded, since the store was away for too long",
+            registry=registry,
+        )
+        self.size = Gauge("kai_replay_bytes", "Bytes of cycles that are recorded", registry=registry)
+        self.replayed = Counter(
+            "kai_replay_cycles", "Cycles that were decided again and compared", registry=registry
+        )
+        self.differing = Counter(
+            "kai_replay_differences",
+            "Cycles that were decided otherwise when decided again, by shard",
+            ("shard",),
+            registry=registry,
+        )
+        self.skipped = Counter(
+            "kai_replay_skipped_cycles",
+            "Cycles that were not decided again, since too many waited or one before them differed",
+            registry=registry,
+        )

@@ -22,9 +22,10 @@ from kai.tls import CertificateFiles
 from kai.wire.serving import CannotListen, serve
 from kai.wire.v1.history_pb2_grpc import add_HistoryServiceServicer_to_server
 from kai_insight.buffer import Buffer
+from kai_insight.cycles import CycleRecorder
 from kai_insight.forecasts import Forecasts
 from kai_insight.http.server import HttpServer
-from kai_insight.metrics import ForecastMetrics, InsightMetrics
+from kai_insight.metrics import ForecastMetrics, InsightMetrics, ReplayMetrics
 from kai_insight.recorder import Recorder
 from kai_insight.servicer import HistoryServicer
 from kai_insight.settings import InsightSettings
@@ -107,6 +108,7 @@ class Recording:
         self._settings = settings
         self._database = database
         self._metrics = InsightMetrics(host.metrics)
+        self._replays = ReplayMetrics(host.metrics)
         self._state = StoreState(self._metrics)
 
     async def run(self, term: Term) -> None:
@@ -115,6 +117,18 @@ class Recording:
             while True:
                 store = await self._state.until_answered(lambda: open_store(self._database))
                 await self._record(store)
+
+    def _cycles(self, tasks: asyncio.TaskGroup) -> Iterator[asyncio.Task[None]]:
+        """The record of cycles, where it is wanted."""
+        if self._settings.replay_retention:
+            cycles = CycleRecorder(
+                self._host.client,
+                self._settings,
+                database=self._database,
+                state=self._state,
+                metrics=self._replays,
+            )
+            yield tasks.create_task(cycles.run(), name="record cycles")
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -152,6 +166,7 @@ class Recording:
                 beside = [
                     tasks.create_task(follower.run(), name="record"),
                     tasks.create_task(writer.keep_house(), name="keep house"),
+                    *self._cycles(tasks),
                 ]
                 await writer.run()
                 for task in beside:

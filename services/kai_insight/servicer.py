@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, TypeVar
 
 import grpc
 
+from kai.history import recordings
 from kai.history.databases import Database
 from kai.history.errors import HistoryError
 from kai.history.questions import MOST_ROWS, Found, find
+from kai.history.recordings import Wanted
 from kai.history.records import Cycle, Decision, QueueState, Run, Taking
 from kai.history.usage import usage
 from kai.wire.history_codec import (
@@ -20,8 +22,10 @@ from kai.wire.history_codec import (
     encode_rows,
     encode_usage,
 )
+from kai.wire.recordings import pieces
 from kai.wire.v1 import history_pb2 as pb
 from kai.wire.v1.history_pb2_grpc import HistoryServiceServicer
+from kai.wire.v1.recording_pb2 import RecordedPiece
 from kai_insight.forecasts import P50, P90, Forecasts, InvalidForecast
 
 T = TypeVar("T")
@@ -88,6 +92,22 @@ class HistoryServicer(HistoryServiceServicer):
             raise
         decided, held = self._forecasts.tally.decided, self._forecasts.tally.held
         return pb.Coverage(decided50=decided[P50], held50=held[P50], decided90=decided[P90], held90=held[P90])
+
+    async def GetRecordings(  # noqa: N802
+        self, request: pb.WantedCycles, context: _Context
+    ) -> AsyncIterator[RecordedPiece]:
+        """Recorded cycles, read as they are sent."""
+        wanted = Wanted(
+            shard=request.shard,
+            version=request.version,
+            epoch=request.epoch,
+            since=request.since,
+            until=request.until,
+        )
+        entries = recordings.find(self._database, wanted)
+        while (entry := await self._answer(lambda: next(entries, None), context)) is not None:
+            for piece in pieces(entry):
+                yield piece
 
     async def _rows(self, kind: type[Found], request: pb.Selection, context: _Context) -> Any:
         def rows() -> Any:

@@ -35,6 +35,16 @@ class InsightSettings(ListenerSettings):
         100_000, ge=1, description="records that may wait for a store that does not answer"
     )
 
+    replay_retention: Duration = Field(
+        2 * 3600.0, ge=0, description="how long cycles can be decided again; 0: they are not recorded"
+    )
+    replay_bytes: int = Field(
+        1 << 30, ge=1, description="bytes of recorded cycles that are kept at most, packed"
+    )
+    replay_check: bool = Field(
+        True, description="decide recorded cycles again as they come, and count what differs"
+    )
+
     grpc_listen: Listen = Field(":9091", description="host:port of questions about the history")
     http_listen: OptionalListen = Field(
         "",

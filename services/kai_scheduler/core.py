@@ -16,6 +16,7 @@ import structlog
 
 from kai.engine.config import SchedulerConfig
 from kai.engine.explain.job_order import JobOrder
+from kai.engine.queueing.turns import Turns
 from kai.model.decisions import CycleResult, QueuedGroup, ResourceVector
 from kai.model.faults import Fault, OutOfBounds
 from kai.snapshot.changes import Changes, Rejection, take_in
@@ -37,6 +38,12 @@ class Decider(Protocol):
     config: SchedulerConfig
     #: What the last cycle went by.
     last_usage: Usage
+    #: Of the searches that give way.
+    turns: Turns
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether cycles go on without something that one of them failed over."""
 
     def run(
         self,
@@ -65,6 +72,8 @@ class Core:
         self._clock = clock
         #: When the cycle began that runs now, by ``clock``.
         self._cycle_began: float | None = None
+        #: Cycles that were begun, as the worker thread counts them.
+        self.cycles = 0
         #: Objects that could not be taken in.
         self.rejected = 0
         #: Pods that a relist showed to be gone or new, though no event had told so.
@@ -96,6 +105,7 @@ class Core:
 
         def work(state: ClusterState) -> CycleResult:
             self._cycle_began = self._clock()
+            self.cycles += 1
             try:
                 self._fold(state, batch)
                 return self.engine.run(state, now, usage=usage, hurry=hurry)

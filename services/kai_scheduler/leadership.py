@@ -16,11 +16,13 @@ from kai.model.ids import PodUid
 from kai.runtime import FatalError
 from kai.session.cache import InFlightDecision, Publication
 from kai.session.publisher import SessionPublisher
+from kai.snapshot.changes import Changes
 from kai.snapshot.reports import BindDone, BindFailed, BindUnderWay, EvictionFailed
 from kai.wire.decisions import Assignment, DecisionBatch, encode_batch
 from kai.wire.v1.session_pb2 import WatchSessionsResponse
 from kai_scheduler.changes import ChangeQueue, Urgency
 from kai_scheduler.core import LONG_CYCLE_SECONDS, Core, Usage
+from kai_scheduler.cycles import CycleLog
 from kai_scheduler.decisions import BinderStreams
 from kai_scheduler.dispatch import DECISION_SECONDS, NOBODY, Inherited, Settled, takes_preparation
 from kai_scheduler.evictions import Evictor
@@ -68,6 +70,7 @@ class Leadership:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.log = SessionLog(epoch=epoch, shard=settings.shard, node_pool=settings.partition_label_value)
+        self.cycles = CycleLog(core, epoch=epoch, shard=settings.shard)
         self.decisions = BinderStreams(
             epoch=epoch, identity=identity, clock=clock, ended=self._ended, troubles=troubles
         )
@@ -108,6 +111,7 @@ class Leadership:
                 group.create_task(self._forget_sessions(), name="past sessions")
         finally:
             self.log.close()
+            self.cycles.close()
             self.decisions.close()
 
     async def _forget_sessions(self) -> None:
@@ -151,12 +155,14 @@ class Leadership:
         opened_at, started = self._clock(), time.perf_counter()
         batch = self._changes.take()
         forgotten, self._changes.forgotten = self._changes.forgotten, []
+        usage = self._usage()
         try:
             result = await self._core.cycle(
-                batch, now=opened_at, usage=self._usage(), hurry=lambda: self._changes.prompt
+                batch, now=opened_at, usage=usage, hurry=lambda: self._changes.prompt
             )
         except Exception:
             self._changes.forgotten[:0] = forgotten  # to be told by the next that succeeds
+            self.cycles.interrupt()
             raise
         took = time.perf_counter() - started
         if took > LONG_CYCLE_SECONDS:
@@ -172,7 +178,15 @@ class Leadership:
             message = self.log.record(result, opened_at=opened_at, forgotten=forgotten)
             if message is not None:
                 await self._publish(message, result, opened_at)
+        self._tell_cycle(batch, result, opened_at=opened_at, usage=usage)
         return result
+
+    def _tell_cycle(self, batch: Changes, result: CycleResult, *, opened_at: float, usage: Usage) -> None:
+        try:
+            self.cycles.record(batch, result, version=self.log.version, opened_at=opened_at, usage=usage)
+        except Exception as error:  # noqa: BLE001 (any object may be at fault; only who listens misses it)
+            self._troubles.note("recording", error)
+            self.cycles.interrupt()
 
     def _carry_out(self, result: CycleResult) -> None:
         try:

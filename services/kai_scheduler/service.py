@@ -253,12 +253,12 @@ class _GrpcServices:
     @contextmanager
     def opened(self, term: Leadership) -> Iterator[None]:
         """Serve a term while the block runs."""
-        self._sessions.log = term.log
+        self._sessions.log, self._sessions.cycles = term.log, term.cycles
         self._decisions.term = term.decisions
         try:
             yield
         finally:
-            self._sessions.log = self._decisions.term = None
+            self._sessions.log = self._sessions.cycles = self._decisions.term = None
 
 
 def _lacking(claims: Reflector[Any]) -> str | None:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from contextlib import aclosing
+from typing import Any, Final
 
 import grpc
 
+from kai.replay.remainder import CannotBeTold
 from kai.wire.chunks import split_snapshot
+from kai.wire.recordings import pieces
 from kai.wire.session_codec import encode_service_order, encode_shares
 from kai.wire.v1 import session_pb2
+from kai.wire.v1.recording_pb2 import RecordedPiece
 from kai.wire.v1.session_pb2_grpc import SessionServiceServicer
 from kai_scheduler.core import Core
+from kai_scheduler.cycles import CycleLog
 from kai_scheduler.sessions import SessionLog
 from kai_scheduler.snapshots import Snapshots
 from kai_scheduler.troubles import Troubles
+
+#: A base costs as much as a snapshot.
+LEAST_BASE_SECONDS: Final = 1.0
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -24,6 +32,7 @@ class SessionServicer(SessionServiceServicer):
 
     def __init__(self, core: Core, snapshots: Snapshots, troubles: Troubles) -> None:
         self.log: SessionLog | None = None
+        self.cycles: CycleLog | None = None
         self._core = core
         self._snapshots = snapshots
         self._troubles = troubles
@@ -57,6 +66,30 @@ class SessionServicer(SessionServiceServicer):
         async for message in self.log.watch(after_version=request.after_version, epoch=request.epoch):
             yield message
         await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler leads no longer")
+
+    async def WatchCycles(  # noqa: N802
+        self, request: session_pb2.WatchCyclesRequest, context: _Context
+    ) -> AsyncIterator[RecordedPiece]:
+        """A base, and cycles from there on."""
+        if self.cycles is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler does not lead")
+            return
+        base_seconds = request.base_seconds
+        if not base_seconds >= LEAST_BASE_SECONDS:
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"base_seconds is {base_seconds:g}; it must be {LEAST_BASE_SECONDS:g} or more",
+            )
+            return
+        try:
+            async with aclosing(self.cycles.watch(base_seconds=base_seconds)) as entries:
+                async for entry in entries:
+                    for piece in pieces(entry):
+                        yield piece
+        except CannotBeTold as error:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, f"{error}; ask again later")
+            return
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "a cycle is missing; ask again for a base")
 
     async def GetShares(  # noqa: N802
         self, request: session_pb2.GetSharesRequest, context: _Context

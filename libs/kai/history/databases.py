@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 from kai.history.errors import StoreUnavailable
 
 T = TypeVar("T")
-Value = str | int | float | None
+Value = str | int | float | bytes | None
 Row = tuple[Any, ...]
 
 #: Connections that are kept open between questions.

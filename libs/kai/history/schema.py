@@ -108,8 +108,25 @@ _FIRST: Final[Steps] = (
     "CREATE INDEX kai_queue_states_by_time ON kai_queue_states (at)",
 )
 
+_RECORDINGS: Final[Steps] = (
+    """
+    CREATE TABLE kai_recordings (
+        shard TEXT NOT NULL,
+        epoch BIGINT NOT NULL,
+        number BIGINT NOT NULL,
+        version BIGINT NOT NULL,
+        at DOUBLE PRECISION NOT NULL,
+        base BIGINT NOT NULL,
+        data BYTEA NOT NULL,
+        PRIMARY KEY (shard, epoch, number, base)
+    )
+    """,
+    "CREATE INDEX kai_recordings_by_session ON kai_recordings (shard, version)",
+    "CREATE INDEX kai_recordings_by_time ON kai_recordings (shard, at)",
+)
+
 #: Version 1 is the first.
-MIGRATIONS: Final[Sequence[Steps]] = (_FIRST,)
+MIGRATIONS: Final[Sequence[Steps]] = (_FIRST, _RECORDINGS)
 
 
 def migrate(database: Database, migrations: Sequence[Steps] = MIGRATIONS) -> int:

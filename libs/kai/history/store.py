@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
+from kai.history import recordings
 from kai.history.databases import Database, Transaction, Value
 from kai.history.records import RECORDS, AnyRecord, Ending, Run, columns, values
 from kai.history.schema import migrate, note
@@ -26,13 +27,15 @@ class Size:
     #: The time of the oldest cycle, and of the newest; None without any.
     oldest: float | None
     newest: float | None
+    #: Of all these bytes those of recorded cycles, which are kept for hours only.
+    recorded_bytes: int = 0
 
     @property
     def bytes_per_day(self) -> float | None:
         """What a day takes, by what there is; None before there is an hour of it."""
         if self.oldest is None or self.newest is None or self.newest - self.oldest < 3600.0:
             return None
-        return self.size_bytes / ((self.newest - self.oldest) / 86400.0)
+        return (self.size_bytes - self.recorded_bytes) / ((self.newest - self.oldest) / 86400.0)
 
 
 class Store:
@@ -117,7 +120,13 @@ class Store:
             return counted, oldest, newest
 
         counted, oldest, newest = self.database.read(work)
-        return Size(self.database.size(), counted, oldest, newest)
+        return Size(
+            size_bytes=self.database.size(),
+            rows=counted,
+            oldest=oldest,
+            newest=newest,
+            recorded_bytes=recordings.size(self.database),
+        )
 
     def close(self) -> None:
         """End all connections."""

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Final
 import grpc
 
 from kai.history.questions import Found, Selection
+from kai.history.recordings import Entry, Wanted
 from kai.history.usage import By, Usage
 from kai.model import names
-from kai.wire.asking import Peer, ask, connected_leader
+from kai.wire.asking import Peer, ask, connected_leader, unavailable
 from kai.wire.channel import TlsFiles
 from kai.wire.history_codec import CALLS, decode_rows, decode_usage, encode_selection
 from kai.wire.permissions import Role
-from kai.wire.v1.history_pb2 import Coverage, GetUsageRequest, ToldForecast
+from kai.wire.recordings import joined
+from kai.wire.v1.history_pb2 import Coverage, GetUsageRequest, ToldForecast, WantedCycles
 from kai.wire.v1.history_pb2_grpc import HistoryServiceStub
 
 if TYPE_CHECKING:  # whose client it is has loaded it
@@ -68,6 +70,26 @@ class HistoryClient:
         """
         told = ToldForecast(namespace=namespace, pod_group=pod_group, at=at, p50=p50, p90=p90)
         return await ask(self._stub.KeepForecast, told, who=_INSIGHT.who)
+
+    async def recordings(self, wanted: Wanted) -> AsyncIterator[Entry]:
+        """Recorded cycles in order, of each stretch the base first; none where they are not kept.
+
+        Raises:
+            PeerUnavailable: no answer, or the question is refused.
+            MalformedMessage: a part of the answer is missing.
+        """
+        request = WantedCycles(
+            shard=wanted.shard,
+            version=wanted.version,
+            epoch=wanted.epoch,
+            since=wanted.since,
+            until=wanted.until,
+        )
+        try:
+            async for entry in joined(self._stub.GetRecordings(request)):
+                yield entry
+        except grpc.aio.AioRpcError as error:
+            raise unavailable(_INSIGHT.who, "GetRecordings", error) from error
 
 
 @asynccontextmanager

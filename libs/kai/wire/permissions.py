@@ -32,6 +32,7 @@ PERMISSIONS: Final[Mapping[str, frozenset[Role]]] = {
         {Role.PODGROUP_CONTROLLER, Role.QUEUE_CONTROLLER, Role.INSIGHT, Role.KAI_CLI}
     ),
     "/kai.wire.v1.SessionService/GetSnapshot": frozenset({Role.KAI_CLI}),
+    "/kai.wire.v1.SessionService/WatchCycles": frozenset({Role.INSIGHT}),
     "/kai.wire.v1.SessionService/GetShares": frozenset({Role.KAI_CLI}),
     "/kai.wire.v1.SessionService/GetServiceOrder": frozenset({Role.KAI_CLI}),
     **{
@@ -44,6 +45,7 @@ PERMISSIONS: Final[Mapping[str, frozenset[Role]]] = {
             "GetQueueStates",
             "GetUsage",
             "KeepForecast",
+            "GetRecordings",
         )
     },
     "/kai.wire.v1.GroupingService/Preview": frozenset({Role.KAI_CLI}),

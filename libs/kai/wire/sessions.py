@@ -17,10 +17,10 @@ from kai.wire.channel import TlsFiles, open_channel
 from kai.wire.errors import MalformedMessage
 from kai.wire.leader import LeaderTracker
 from kai.wire.session_codec import SessionUpdate, decode_update
-from kai.wire.v1.session_pb2 import WatchSessionsRequest, WatchSessionsResponse
+from kai.wire.v1.session_pb2 import WatchSessionsRequest
 from kai.wire.v1.session_pb2_grpc import SessionServiceStub
 
-__all__ = ["NOTHING", "SessionUpdate", "take_each", "watch_sessions"]
+__all__ = ["NOTHING", "SessionUpdate", "end_of", "messages", "take_each", "watch_sessions"]
 
 #: What is to be known of a scheduler that is there no more.
 NOTHING: Final = SessionUpdate(version=0, epoch=0, opened_at=0.0, full=True)
@@ -54,10 +54,10 @@ async def watch_sessions(
             try:
                 async with (
                     open_channel(leader.endpoint, tls=tls) as channel,
-                    _end_of(tracker, leader) as ended,
+                    end_of(tracker, leader) as ended,
                 ):
                     call = SessionServiceStub(channel).WatchSessions(position)
-                    async for message in _messages(call, ended):
+                    async for message in messages(call, ended):
                         position = WatchSessionsRequest(after_version=message.version, epoch=message.epoch)
                         update = decode_update(message)
                         backoff.reset()
@@ -92,7 +92,7 @@ async def take_each(
 
 
 @asynccontextmanager
-async def _end_of(tracker: LeaderTracker, leader: Leader) -> AsyncIterator[asyncio.Task[None]]:
+async def end_of(tracker: LeaderTracker, leader: Leader) -> AsyncIterator[asyncio.Task[None]]:
     """A task that ends when the Lease names another leader or term."""
     ended = asyncio.create_task(tracker.replaced(leader), name="end of the leader's term")
     try:
@@ -102,7 +102,7 @@ async def _end_of(tracker: LeaderTracker, leader: Leader) -> AsyncIterator[async
         await asyncio.wait([ended])
 
 
-async def _messages(call: Any, ended: asyncio.Task[None]) -> AsyncIterator[WatchSessionsResponse]:
+async def messages(call: Any, ended: asyncio.Task[None]) -> AsyncIterator[Any]:
     """What the leader says while it leads; one that was replaced may go on to talk, but not to us."""
     while not ended.done():
         reading = asyncio.ensure_future(call.read())

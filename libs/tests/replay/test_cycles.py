@@ -104,7 +104,7 @@ class Life:
                 self.batch.pods_after_relist = frozenset(pod.metadata.uid for pod in world.pods)
 
 
-@fuzz(worlds=WORLDS)
+@fuzz(share=0.5, worlds=WORLDS)
 def test_whoever_begins_between_any_two_cycles_decides_as_it_was_decided(world: World) -> None:
     note(str(world))
     life = Life(world, random.Random(len(world.pods) * 7919 + len(world.groups)))

@@ -1,15 +1,17 @@
-"""`kai history` and `kai report` over a real API server and gRPC."""
+"""`kai history`, `kai report` and `kai replay` of what was recorded, over a real API server and gRPC."""
 
 import asyncio
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
+from kai.history import recordings
 from kai.history.addresses import open_database
 from kai.history.records import RECORDS
 from kai.history.store import open_store
@@ -35,6 +37,7 @@ from libs.tests.history.builders import (
     a_run,
     an_eviction,
 )
+from services.tests.insight.recording import Recording, without_decisions
 
 LONG_AGO = "--since=2000-01-01"
 RECORDED = (
@@ -96,6 +99,7 @@ async def insight(cluster, tmp_path):
             "spec": {"holderIdentity": "i"},
         }
         await cluster.client.create(LEASES, lease, namespace=names.NAMESPACE)
+        cluster.database = database
         yield cluster
     database.close()
 
@@ -212,3 +216,69 @@ def test_times_are_so_long_ago_or_said_in_full():
 )
 def test_how_long_something_lasted_is_told_in_its_largest_units(seconds, said):
     assert lasting(seconds) == said
+
+
+# --- replay --------------------------------------------------------------------------------------------
+@pytest.fixture
+def recorded(insight):
+    """Three cycles, each of which binds a pod."""
+    recording = Recording()
+    entries = [recording.base(), *(recording.cycle() for _ in range(3))]
+    recordings.add(insight.database, entries)
+    return insight, entries
+
+
+@pytest.mark.integration
+async def test_a_recorded_cycle_is_shown_as_it_was_decided(recorded):
+    insight, _ = recorded
+    printed = await insight.says("replay", "--cycle=2")
+    assert rows(printed)[1] == ["default/job-2-0", "default/job-2", "n", "1"]
+    assert "cycle 2 of term 5" in printed
+    assert printed.rstrip().endswith("as it was decided then")
+    told = json.loads(await insight.says("replay", "--cycle=2", "-o", "json"))
+    assert (told["same"], told["cycle"], told["term"]) == (True, 2, 5)
+    assert [bind["pod"] for bind in told["binds"]] == ["default/job-2-0"]
+
+
+@pytest.mark.integration
+async def test_all_cycles_of_a_time_are_decided_again(recorded):
+    insight, _ = recorded
+    printed = await insight.says("replay", LONG_AGO)
+    assert "3 cycles: 3 decided as then, 0 otherwise, 0 not decided again" in printed
+    (stretch,) = json.loads(await insight.says("replay", LONG_AGO, "-o", "json"))
+    assert (stretch["cycles"], stretch["same"], stretch["differing"]) == (3, 3, None)
+
+
+@pytest.mark.integration
+async def test_a_cycle_that_comes_out_otherwise_is_told_and_the_command_fails(insight):
+    recording = Recording()
+    entries = [recording.base(), recording.cycle(), without_decisions(recording.cycle()), recording.cycle()]
+    recordings.add(insight.database, entries)
+    status, printed, _ = await insight.kai("replay", "--cycle=2")
+    assert status == 1
+    assert "not as it was decided then" in printed
+    assert printed.splitlines()[-1] == "bind of default/job-2-0 to n: decided now, not then"
+    status, printed, _ = await insight.kai("replay", LONG_AGO)
+    assert status == 1
+    assert "3 cycles: 1 decided as then, 1 otherwise, 1 not decided again" in printed
+    status, _, told = await insight.kai("replay", "--cycle=3")
+    assert (status, "cycle 2, before it, comes out otherwise" in told) == (1, True)
+
+
+@pytest.mark.integration
+async def test_a_cycle_that_is_not_kept_or_not_readable_is_told_with_what_to_do(recorded):
+    insight, entries = recorded
+    status, _, told = await insight.kai("replay", "--cycle=9")
+    assert (status, "cycle 9 is not recorded: insight keeps" in told) == (1, True)
+    status, _, told = await insight.kai("replay", LONG_AGO, "--until=2000-01-02")
+    assert (status, "no cycle of that time is recorded" in told) == (1, True)
+    newer = replace(entries[-1], number=4, version=4, data=b'{"number": "four"}')
+    recordings.add(insight.database, [newer])
+    status, _, told = await insight.kai("replay", "--cycle=4")
+    assert (status, "another release" in told) == (1, True)
+
+
+async def test_a_replay_is_of_one_thing(cluster):
+    for arguments in ((), ("file.zip", "--cycle=1"), ("--cycle=1", "--since=1h")):
+        status, _, told = await cluster.kai("replay", *arguments)
+        assert (status, "give one of FILE, --cycle and --since" in told) == (2, True)

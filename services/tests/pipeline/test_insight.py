@@ -7,9 +7,11 @@ import pytest
 from deadlines import eventually
 from kai.history.addresses import open_database
 from kai.history.questions import Selection, find
+from kai.history.recordings import Wanted
 from kai.history.records import Cycle, Decision, QueueState, Run, Taking
 from kai.kube.resources import PODS, QUEUES
 from kai.model import names
+from kai.replay.cycles import Replay, read_cycle
 from kai.wire.history import connect_history
 from kai_insight.service import InsightService
 from kai_insight.settings import InsightSettings
@@ -204,3 +206,45 @@ async def test_more_than_waits_for_a_store_is_made_up_for_from_what_there_is(clu
 
 def _all(rows, number):
     return rows if len(rows) == number else None
+
+
+async def test_every_cycle_is_recorded_and_comes_out_as_it_did_also_after_a_change_of_leader(cluster, url):
+    await cluster.node("n1", gpus=8)
+    wanted = Wanted(shard=names.DEFAULT_SHARD)
+
+    async def kept():
+        async with connect_history(cluster.client, namespace=names.NAMESPACE, deadline=10) as asked:
+            return [entry async for entry in asked.recordings(wanted)]
+
+    async with insight(cluster, url) as host, cluster.binder():
+        await recording(host)
+        for terms in (1, 2):
+            async with cluster.scheduler():
+                # What was decided before somebody listened nobody knows.
+                await eventually(kept, lambda entries, terms=terms: len(terms_of(entries)) == terms)
+                for number in range(3):
+                    await cluster.group(f"g-{terms}-{number}")
+                    await cluster.pod(f"p-{terms}-{number}", group=f"g-{terms}-{number}")
+                    await cluster.bound(f"p-{terms}-{number}")
+                told = await eventually(
+                    kept, lambda entries, terms=terms: len(list(binds_of(entries))) == 3 * terms
+                )
+        cycles = sum(not entry.base for entry in told)
+        counted = host.metrics.get_sample_value
+        await eventually(lambda: counted("kai_replay_cycles_total"), lambda found: found >= cycles)
+        assert not counted("kai_replay_differences_total", {"shard": names.DEFAULT_SHARD})
+    replay = None
+    for entry in told:
+        if entry.base:
+            replay = Replay(entry.data)
+        else:
+            again = replay.decide(read_cycle(entry.data))
+            assert again.same, list(again.differences())
+
+
+def terms_of(entries):
+    return {entry.epoch for entry in entries}
+
+
+def binds_of(entries):
+    return (bind for entry in entries if not entry.base for bind in read_cycle(entry.data).decided.binds)

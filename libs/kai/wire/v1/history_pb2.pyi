@@ -19,6 +19,41 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class WantedCycles(_message.Message):
+    """Which cycles are to be decided again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    shard: _builtins.str
+    version: _builtins.int
+    """One cycle: its session, and the term; 0 is the last term that has it. The session 0 is all of a time."""
+    epoch: _builtins.int
+    since: _builtins.float
+    """For all of a time, Unix seconds."""
+    until: _builtins.float
+    def __init__(
+        self,
+        *,
+        shard: _builtins.str = ...,
+        version: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        since: _builtins.float = ...,
+        until: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "shard", b"shard", "since", b"since", "until", b"until", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WantedCycles: _TypeAlias = WantedCycles  # noqa: Y015
+
+@_typing.final
 class ToldForecast(_message.Message):
     """By when a pod group starts as likely as not, and in nine cases of ten; seconds from a moment (Unix seconds)."""
 

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from kai.wire.v1 import history_pb2 as kai_dot_wire_dot_v1_dot_history__pb2
+from kai.wire.v1 import recording_pb2 as kai_dot_wire_dot_v1_dot_recording__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -70,6 +71,11 @@ class HistoryServiceStub:
                 request_serializer=kai_dot_wire_dot_v1_dot_history__pb2.ToldForecast.SerializeToString,
                 response_deserializer=kai_dot_wire_dot_v1_dot_history__pb2.Coverage.FromString,
                 _registered_method=True)
+        self.GetRecordings = channel.unary_stream(
+                '/kai.wire.v1.HistoryService/GetRecordings',
+                request_serializer=kai_dot_wire_dot_v1_dot_history__pb2.WantedCycles.SerializeToString,
+                response_deserializer=kai_dot_wire_dot_v1_dot_recording__pb2.RecordedPiece.FromString,
+                _registered_method=True)
 
 
 class HistoryServiceServicer:
@@ -119,6 +125,13 @@ class HistoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRecordings(self, request, context):
+        """Recorded cycles in order, each beginning with the base before it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_HistoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -156,6 +169,11 @@ def add_HistoryServiceServicer_to_server(servicer, server):
                     servicer.KeepForecast,
                     request_deserializer=kai_dot_wire_dot_v1_dot_history__pb2.ToldForecast.FromString,
                     response_serializer=kai_dot_wire_dot_v1_dot_history__pb2.Coverage.SerializeToString,
+            ),
+            'GetRecordings': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetRecordings,
+                    request_deserializer=kai_dot_wire_dot_v1_dot_history__pb2.WantedCycles.FromString,
+                    response_serializer=kai_dot_wire_dot_v1_dot_recording__pb2.RecordedPiece.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -348,6 +366,33 @@ class HistoryService:
             '/kai.wire.v1.HistoryService/KeepForecast',
             kai_dot_wire_dot_v1_dot_history__pb2.ToldForecast.SerializeToString,
             kai_dot_wire_dot_v1_dot_history__pb2.Coverage.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRecordings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/kai.wire.v1.HistoryService/GetRecordings',
+            kai_dot_wire_dot_v1_dot_history__pb2.WantedCycles.SerializeToString,
+            kai_dot_wire_dot_v1_dot_recording__pb2.RecordedPiece.FromString,
             options,
             channel_credentials,
             insecure,

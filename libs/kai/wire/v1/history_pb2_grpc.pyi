@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from grpc import aio as _aio
 from kai.wire.v1 import history_pb2 as _history_pb2
+from kai.wire.v1 import recording_pb2 as _recording_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -41,6 +42,8 @@ class HistoryServiceStub:
     GetUsage: _grpc.UnaryUnaryMultiCallable[_history_pb2.GetUsageRequest, _history_pb2.GetUsageResponse]
     KeepForecast: _grpc.UnaryUnaryMultiCallable[_history_pb2.ToldForecast, _history_pb2.Coverage]
     """A forecast was told to somebody. How the ones before it came out is answered."""
+    GetRecordings: _grpc.UnaryStreamMultiCallable[_history_pb2.WantedCycles, _recording_pb2.RecordedPiece]
+    """Recorded cycles in order, each beginning with the base before it."""
 
 @_typing.type_check_only
 class HistoryServiceAsyncStub(HistoryServiceStub):
@@ -55,6 +58,8 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     GetUsage: _aio.UnaryUnaryMultiCallable[_history_pb2.GetUsageRequest, _history_pb2.GetUsageResponse]  # type: ignore[assignment]
     KeepForecast: _aio.UnaryUnaryMultiCallable[_history_pb2.ToldForecast, _history_pb2.Coverage]  # type: ignore[assignment]
     """A forecast was told to somebody. How the ones before it came out is answered."""
+    GetRecordings: _aio.UnaryStreamMultiCallable[_history_pb2.WantedCycles, _recording_pb2.RecordedPiece]  # type: ignore[assignment]
+    """Recorded cycles in order, each beginning with the base before it."""
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """What insight has recorded. Rows come the newest first; times are Unix seconds."""
@@ -108,5 +113,13 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_history_pb2.Coverage, _abc.Awaitable[_history_pb2.Coverage]]:
         """A forecast was told to somebody. How the ones before it came out is answered."""
+
+    @_abc_1.abstractmethod
+    def GetRecordings(
+        self,
+        request: _history_pb2.WantedCycles,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_recording_pb2.RecordedPiece], _abc.AsyncIterator[_recording_pb2.RecordedPiece]]:
+        """Recorded cycles in order, each beginning with the base before it."""
 
 def add_HistoryServiceServicer_to_server(servicer: HistoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -22,9 +22,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from kai.wire.v1 import recording_pb2 as kai_dot_wire_dot_v1_dot_recording__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19kai/wire/v1/session.proto\x12\x0bkai.wire.v1\"\x18\n\x16GetServiceOrderRequest\"o\n\x17GetServiceOrderResponse\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x12\n\npod_groups\x18\x02 \x01(\t\x12\x0e\n\x06queues\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\x0c\x12\x10\n\x08\x61head_by\x18\x05 \x01(\t\"\x12\n\x10GetSharesRequest\"=\n\x11GetSharesResponse\x12(\n\x06shares\x18\x01 \x01(\x0b\x32\x18.kai.wire.v1.QueueShares\"%\n\x12GetSnapshotRequest\x12\x0f\n\x07version\x18\x01 \x01(\x04\"z\n\x13GetSnapshotResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08sequence\x18\x03 \x01(\r\x12\x0c\n\x04last\x18\x04 \x01(\x08\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x15\n\rcircumstances\x18\x06 \x01(\x0c\"<\n\x14WatchSessionsRequest\x12\x15\n\rafter_version\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"\xb7\x03\n\x15WatchSessionsResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x11\n\topened_at\x18\x03 \x01(\x01\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x0c\n\x04\x66ull\x18\x05 \x01(\x08\x12\r\n\x05shard\x18\x06 \x01(\t\x12\x11\n\tnode_pool\x18\x07 \x01(\t\x12(\n\x06shares\x18\x08 \x01(\x0b\x32\x18.kai.wire.v1.QueueShares\x12.\n\x08outcomes\x18\t \x03(\x0b\x32\x1c.kai.wire.v1.PodGroupOutcome\x12\x11\n\tforgotten\x18\n \x03(\t\x12(\n\tevictions\x18\x0b \x03(\x0b\x32\x15.kai.wire.v1.Eviction\x12,\n\x0bnominations\x18\x0c \x03(\x0b\x32\x17.kai.wire.v1.Nomination\x12\r\n\x05\x62inds\x18\r \x01(\r\x12\"\n\x06\x66\x61ults\x18\x0e \x03(\x0b\x32\x12.kai.wire.v1.Fault\x12!\n\x05\x63ured\x18\x0f \x03(\x0b\x32\x12.kai.wire.v1.Fault\x12\x10\n\x08\x63\x61pacity\x18\x10 \x01(\x0c\"P\n\x05\x46\x61ult\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0f\n\x07message\x18\x05 \x01(\t\"\x8d\x02\n\x0bQueueShares\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\t\x12\x15\n\rdisplay_names\x18\x03 \x01(\t\x12\x0f\n\x07parents\x18\x04 \x01(\t\x12\x10\n\x08priority\x18\x05 \x01(\x0c\x12\x10\n\x08\x64\x65served\x18\x06 \x01(\x0c\x12\r\n\x05limit\x18\x07 \x01(\x0c\x12\x19\n\x11over_quota_weight\x18\x08 \x01(\x0c\x12\x12\n\nfair_share\x18\t \x01(\x0c\x12\x11\n\tallocated\x18\n \x01(\x0c\x12!\n\x19\x61llocated_non_preemptible\x18\x0b \x01(\x0c\x12\x11\n\trequested\x18\x0c \x01(\x0c\x12\r\n\x05usage\x18\r \x01(\x0c\"\xa5\x05\n\x0fPodGroupOutcome\x12\x11\n\tpod_group\x18\x01 \x01(\t\x12\x35\n\x07outcome\x18\x02 \x01(\x0e\x32$.kai.wire.v1.PodGroupOutcome.Outcome\x12\x0f\n\x07message\x18\x03 \x01(\t\x12.\n\x0c\x65xplanations\x18\x04 \x03(\x0b\x32\x18.kai.wire.v1.Explanation\x12\x43\n\x0cpod_messages\x18\x05 \x03(\x0b\x32-.kai.wire.v1.PodGroupOutcome.PodMessagesEntry\x12\x14\n\x0cinvalid_pods\x18\x06 \x03(\t\x12I\n\x0fset_annotations\x18\x08 \x03(\x0b\x32\x30.kai.wire.v1.PodGroupOutcome.SetAnnotationsEntry\x12\x1a\n\x12remove_annotations\x18\t \x03(\t\x12\x17\n\x0fwrite_condition\x18\n \x01(\x08\x12\x18\n\x10\x63lear_conditions\x18\x0b \x01(\x08\x12\x11\n\tstaleness\x18\x0c \x01(\t\x12\x11\n\tcore_pods\x18\r \x03(\t\x1a\x32\n\x10PodMessagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x35\n\x13SetAnnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"{\n\x07Outcome\x12\x13\n\x0fOUTCOME_SETTLED\x10\x00\x12\x12\n\x0eOUTCOME_PLACED\x10\x01\x12\x15\n\x11OUTCOME_PIPELINED\x10\x02\x12\x19\n\x15OUTCOME_UNSCHEDULABLE\x10\x03\x12\x15\n\x11OUTCOME_NOT_READY\x10\x04J\x04\x08\x07\x10\x08\"?\n\x0b\x45xplanation\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0f\n\x07\x64\x65tails\x18\x03 \x01(\x0c\"\x94\x01\n\x08\x45viction\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x11\n\tpod_group\x18\x04 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x05 \x01(\t\x12\x0f\n\x07message\x18\x06 \x01(\t\x12\x11\n\tgang_size\x18\x07 \x01(\r\x12\x0f\n\x07\x65victor\x18\x08 \x01(\t\"_\n\nNomination\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x11\n\tpod_group\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t2\xe8\x02\n\x0eSessionService\x12R\n\x0bGetSnapshot\x12\x1f.kai.wire.v1.GetSnapshotRequest\x1a .kai.wire.v1.GetSnapshotResponse0\x01\x12X\n\rWatchSessions\x12!.kai.wire.v1.WatchSessionsRequest\x1a\".kai.wire.v1.WatchSessionsResponse0\x01\x12J\n\tGetShares\x12\x1d.kai.wire.v1.GetSharesRequest\x1a\x1e.kai.wire.v1.GetSharesResponse\x12\\\n\x0fGetServiceOrder\x12#.kai.wire.v1.GetServiceOrderRequest\x1a$.kai.wire.v1.GetServiceOrderResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19kai/wire/v1/session.proto\x12\x0bkai.wire.v1\x1a\x1bkai/wire/v1/recording.proto\"*\n\x12WatchCyclesRequest\x12\x14\n\x0c\x62\x61se_seconds\x18\x01 \x01(\x01\"\x18\n\x16GetServiceOrderRequest\"o\n\x17GetServiceOrderResponse\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x12\n\npod_groups\x18\x02 \x01(\t\x12\x0e\n\x06queues\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\x0c\x12\x10\n\x08\x61head_by\x18\x05 \x01(\t\"\x12\n\x10GetSharesRequest\"=\n\x11GetSharesResponse\x12(\n\x06shares\x18\x01 \x01(\x0b\x32\x18.kai.wire.v1.QueueShares\"%\n\x12GetSnapshotRequest\x12\x0f\n\x07version\x18\x01 \x01(\x04\"z\n\x13GetSnapshotResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08sequence\x18\x03 \x01(\r\x12\x0c\n\x04last\x18\x04 \x01(\x08\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x15\n\rcircumstances\x18\x06 \x01(\x0c\"<\n\x14WatchSessionsRequest\x12\x15\n\rafter_version\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"\xb7\x03\n\x15WatchSessionsResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x11\n\topened_at\x18\x03 \x01(\x01\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x0c\n\x04\x66ull\x18\x05 \x01(\x08\x12\r\n\x05shard\x18\x06 \x01(\t\x12\x11\n\tnode_pool\x18\x07 \x01(\t\x12(\n\x06shares\x18\x08 \x01(\x0b\x32\x18.kai.wire.v1.QueueShares\x12.\n\x08outcomes\x18\t \x03(\x0b\x32\x1c.kai.wire.v1.PodGroupOutcome\x12\x11\n\tforgotten\x18\n \x03(\t\x12(\n\tevictions\x18\x0b \x03(\x0b\x32\x15.kai.wire.v1.Eviction\x12,\n\x0bnominations\x18\x0c \x03(\x0b\x32\x17.kai.wire.v1.Nomination\x12\r\n\x05\x62inds\x18\r \x01(\r\x12\"\n\x06\x66\x61ults\x18\x0e \x03(\x0b\x32\x12.kai.wire.v1.Fault\x12!\n\x05\x63ured\x18\x0f \x03(\x0b\x32\x12.kai.wire.v1.Fault\x12\x10\n\x08\x63\x61pacity\x18\x10 \x01(\x0c\"P\n\x05\x46\x61ult\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0f\n\x07message\x18\x05 \x01(\t\"\x8d\x02\n\x0bQueueShares\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\t\x12\x15\n\rdisplay_names\x18\x03 \x01(\t\x12\x0f\n\x07parents\x18\x04 \x01(\t\x12\x10\n\x08priority\x18\x05 \x01(\x0c\x12\x10\n\x08\x64\x65served\x18\x06 \x01(\x0c\x12\r\n\x05limit\x18\x07 \x01(\x0c\x12\x19\n\x11over_quota_weight\x18\x08 \x01(\x0c\x12\x12\n\nfair_share\x18\t \x01(\x0c\x12\x11\n\tallocated\x18\n \x01(\x0c\x12!\n\x19\x61llocated_non_preemptible\x18\x0b \x01(\x0c\x12\x11\n\trequested\x18\x0c \x01(\x0c\x12\r\n\x05usage\x18\r \x01(\x0c\"\xa5\x05\n\x0fPodGroupOutcome\x12\x11\n\tpod_group\x18\x01 \x01(\t\x12\x35\n\x07outcome\x18\x02 \x01(\x0e\x32$.kai.wire.v1.PodGroupOutcome.Outcome\x12\x0f\n\x07message\x18\x03 \x01(\t\x12.\n\x0c\x65xplanations\x18\x04 \x03(\x0b\x32\x18.kai.wire.v1.Explanation\x12\x43\n\x0cpod_messages\x18\x05 \x03(\x0b\x32-.kai.wire.v1.PodGroupOutcome.PodMessagesEntry\x12\x14\n\x0cinvalid_pods\x18\x06 \x03(\t\x12I\n\x0fset_annotations\x18\x08 \x03(\x0b\x32\x30.kai.wire.v1.PodGroupOutcome.SetAnnotationsEntry\x12\x1a\n\x12remove_annotations\x18\t \x03(\t\x12\x17\n\x0fwrite_condition\x18\n \x01(\x08\x12\x18\n\x10\x63lear_conditions\x18\x0b \x01(\x08\x12\x11\n\tstaleness\x18\x0c \x01(\t\x12\x11\n\tcore_pods\x18\r \x03(\t\x1a\x32\n\x10PodMessagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x35\n\x13SetAnnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"{\n\x07Outcome\x12\x13\n\x0fOUTCOME_SETTLED\x10\x00\x12\x12\n\x0eOUTCOME_PLACED\x10\x01\x12\x15\n\x11OUTCOME_PIPELINED\x10\x02\x12\x19\n\x15OUTCOME_UNSCHEDULABLE\x10\x03\x12\x15\n\x11OUTCOME_NOT_READY\x10\x04J\x04\x08\x07\x10\x08\"?\n\x0b\x45xplanation\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0f\n\x07\x64\x65tails\x18\x03 \x01(\x0c\"\x94\x01\n\x08\x45viction\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x11\n\tpod_group\x18\x04 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x05 \x01(\t\x12\x0f\n\x07message\x18\x06 \x01(\t\x12\x11\n\tgang_size\x18\x07 \x01(\r\x12\x0f\n\x07\x65victor\x18\x08 \x01(\t\"_\n\nNomination\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x11\n\tpod_group\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t2\xb6\x03\n\x0eSessionService\x12R\n\x0bGetSnapshot\x12\x1f.kai.wire.v1.GetSnapshotRequest\x1a .kai.wire.v1.GetSnapshotResponse0\x01\x12X\n\rWatchSessions\x12!.kai.wire.v1.WatchSessionsRequest\x1a\".kai.wire.v1.WatchSessionsResponse0\x01\x12J\n\tGetShares\x12\x1d.kai.wire.v1.GetSharesRequest\x1a\x1e.kai.wire.v1.GetSharesResponse\x12\\\n\x0fGetServiceOrder\x12#.kai.wire.v1.GetServiceOrderRequest\x1a$.kai.wire.v1.GetServiceOrderResponse\x12L\n\x0bWatchCycles\x12\x1f.kai.wire.v1.WatchCyclesRequest\x1a\x1a.kai.wire.v1.RecordedPiece0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,40 +36,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PODGROUPOUTCOME_PODMESSAGESENTRY']._serialized_options = b'8\001'
   _globals['_PODGROUPOUTCOME_SETANNOTATIONSENTRY']._loaded_options = None
   _globals['_PODGROUPOUTCOME_SETANNOTATIONSENTRY']._serialized_options = b'8\001'
-  _globals['_GETSERVICEORDERREQUEST']._serialized_start=42
-  _globals['_GETSERVICEORDERREQUEST']._serialized_end=66
-  _globals['_GETSERVICEORDERRESPONSE']._serialized_start=68
-  _globals['_GETSERVICEORDERRESPONSE']._serialized_end=179
-  _globals['_GETSHARESREQUEST']._serialized_start=181
-  _globals['_GETSHARESREQUEST']._serialized_end=199
-  _globals['_GETSHARESRESPONSE']._serialized_start=201
-  _globals['_GETSHARESRESPONSE']._serialized_end=262
-  _globals['_GETSNAPSHOTREQUEST']._serialized_start=264
-  _globals['_GETSNAPSHOTREQUEST']._serialized_end=301
-  _globals['_GETSNAPSHOTRESPONSE']._serialized_start=303
-  _globals['_GETSNAPSHOTRESPONSE']._serialized_end=425
-  _globals['_WATCHSESSIONSREQUEST']._serialized_start=427
-  _globals['_WATCHSESSIONSREQUEST']._serialized_end=487
-  _globals['_WATCHSESSIONSRESPONSE']._serialized_start=490
-  _globals['_WATCHSESSIONSRESPONSE']._serialized_end=929
-  _globals['_FAULT']._serialized_start=931
-  _globals['_FAULT']._serialized_end=1011
-  _globals['_QUEUESHARES']._serialized_start=1014
-  _globals['_QUEUESHARES']._serialized_end=1283
-  _globals['_PODGROUPOUTCOME']._serialized_start=1286
-  _globals['_PODGROUPOUTCOME']._serialized_end=1963
-  _globals['_PODGROUPOUTCOME_PODMESSAGESENTRY']._serialized_start=1727
-  _globals['_PODGROUPOUTCOME_PODMESSAGESENTRY']._serialized_end=1777
-  _globals['_PODGROUPOUTCOME_SETANNOTATIONSENTRY']._serialized_start=1779
-  _globals['_PODGROUPOUTCOME_SETANNOTATIONSENTRY']._serialized_end=1832
-  _globals['_PODGROUPOUTCOME_OUTCOME']._serialized_start=1834
-  _globals['_PODGROUPOUTCOME_OUTCOME']._serialized_end=1957
-  _globals['_EXPLANATION']._serialized_start=1965
-  _globals['_EXPLANATION']._serialized_end=2028
-  _globals['_EVICTION']._serialized_start=2031
-  _globals['_EVICTION']._serialized_end=2179
-  _globals['_NOMINATION']._serialized_start=2181
-  _globals['_NOMINATION']._serialized_end=2276
-  _globals['_SESSIONSERVICE']._serialized_start=2279
-  _globals['_SESSIONSERVICE']._serialized_end=2639
+  _globals['_WATCHCYCLESREQUEST']._serialized_start=71
+  _globals['_WATCHCYCLESREQUEST']._serialized_end=113
+  _globals['_GETSERVICEORDERREQUEST']._serialized_start=115
+  _globals['_GETSERVICEORDERREQUEST']._serialized_end=139
+  _globals['_GETSERVICEORDERRESPONSE']._serialized_start=141
+  _globals['_GETSERVICEORDERRESPONSE']._serialized_end=252
+  _globals['_GETSHARESREQUEST']._serialized_start=254
+  _globals['_GETSHARESREQUEST']._serialized_end=272
+  _globals['_GETSHARESRESPONSE']._serialized_start=274
+  _globals['_GETSHARESRESPONSE']._serialized_end=335
+  _globals['_GETSNAPSHOTREQUEST']._serialized_start=337
+  _globals['_GETSNAPSHOTREQUEST']._serialized_end=374
+  _globals['_GETSNAPSHOTRESPONSE']._serialized_start=376
+  _globals['_GETSNAPSHOTRESPONSE']._serialized_end=498
+  _globals['_WATCHSESSIONSREQUEST']._serialized_start=500
+  _globals['_WATCHSESSIONSREQUEST']._serialized_end=560
+  _globals['_WATCHSESSIONSRESPONSE']._serialized_start=563
+  _globals['_WATCHSESSIONSRESPONSE']._serialized_end=1002
+  _globals['_FAULT']._serialized_start=1004
+  _globals['_FAULT']._serialized_end=1084
+  _globals['_QUEUESHARES']._serialized_start=1087
+  _globals['_QUEUESHARES']._serialized_end=1356
+  _globals['_PODGROUPOUTCOME']._serialized_start=1359
+  _globals['_PODGROUPOUTCOME']._serialized_end=2036
+  _globals['_PODGROUPOUTCOME_PODMESSAGESENTRY']._serialized_start=1800
+  _globals['_PODGROUPOUTCOME_PODMESSAGESENTRY']._serialized_end=1850
+  _globals['_PODGROUPOUTCOME_SETANNOTATIONSENTRY']._serialized_start=1852
+  _globals['_PODGROUPOUTCOME_SETANNOTATIONSENTRY']._serialized_end=1905
+  _globals['_PODGROUPOUTCOME_OUTCOME']._serialized_start=1907
+  _globals['_PODGROUPOUTCOME_OUTCOME']._serialized_end=2030
+  _globals['_EXPLANATION']._serialized_start=2038
+  _globals['_EXPLANATION']._serialized_end=2101
+  _globals['_EVICTION']._serialized_start=2104
+  _globals['_EVICTION']._serialized_end=2252
+  _globals['_NOMINATION']._serialized_start=2254
+  _globals['_NOMINATION']._serialized_end=2349
+  _globals['_SESSIONSERVICE']._serialized_start=2352
+  _globals['_SESSIONSERVICE']._serialized_end=2790
 # @@protoc_insertion_point(module_scope)

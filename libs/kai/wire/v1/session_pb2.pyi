@@ -20,6 +20,26 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class WatchCyclesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASE_SECONDS_FIELD_NUMBER: _builtins.int
+    base_seconds: _builtins.float
+    """Seconds from one base to the next."""
+    def __init__(
+        self,
+        *,
+        base_seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_seconds", b"base_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchCyclesRequest: _TypeAlias = WatchCyclesRequest  # noqa: Y015
+
+@_typing.final
 class GetServiceOrderRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from kai.wire.v1 import recording_pb2 as kai_dot_wire_dot_v1_dot_recording__pb2
 from kai.wire.v1 import session_pb2 as kai_dot_wire_dot_v1_dot_session__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -55,6 +56,11 @@ class SessionServiceStub:
                 request_serializer=kai_dot_wire_dot_v1_dot_session__pb2.GetServiceOrderRequest.SerializeToString,
                 response_deserializer=kai_dot_wire_dot_v1_dot_session__pb2.GetServiceOrderResponse.FromString,
                 _registered_method=True)
+        self.WatchCycles = channel.unary_stream(
+                '/kai.wire.v1.SessionService/WatchCycles',
+                request_serializer=kai_dot_wire_dot_v1_dot_session__pb2.WatchCyclesRequest.SerializeToString,
+                response_deserializer=kai_dot_wire_dot_v1_dot_recording__pb2.RecordedPiece.FromString,
+                _registered_method=True)
 
 
 class SessionServiceServicer:
@@ -90,6 +96,14 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchCycles(self, request, context):
+        """Cycles as they are decided, for who decides them again: a base, the cycles after it, and at times another
+        base. Ends where a cycle fails, or is not read for too long; who comes back is told a base again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -112,6 +126,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.GetServiceOrder,
                     request_deserializer=kai_dot_wire_dot_v1_dot_session__pb2.GetServiceOrderRequest.FromString,
                     response_serializer=kai_dot_wire_dot_v1_dot_session__pb2.GetServiceOrderResponse.SerializeToString,
+            ),
+            'WatchCycles': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchCycles,
+                    request_deserializer=kai_dot_wire_dot_v1_dot_session__pb2.WatchCyclesRequest.FromString,
+                    response_serializer=kai_dot_wire_dot_v1_dot_recording__pb2.RecordedPiece.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -223,6 +242,33 @@ class SessionService:
             '/kai.wire.v1.SessionService/GetServiceOrder',
             kai_dot_wire_dot_v1_dot_session__pb2.GetServiceOrderRequest.SerializeToString,
             kai_dot_wire_dot_v1_dot_session__pb2.GetServiceOrderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchCycles(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/kai.wire.v1.SessionService/WatchCycles',
+            kai_dot_wire_dot_v1_dot_session__pb2.WatchCyclesRequest.SerializeToString,
+            kai_dot_wire_dot_v1_dot_recording__pb2.RecordedPiece.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from kai.wire.v1 import recording_pb2 as _recording_pb2
 from kai.wire.v1 import session_pb2 as _session_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -43,6 +44,10 @@ class SessionServiceStub:
     """How the last session shared out the cluster."""
     GetServiceOrder: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetServiceOrderRequest, _session_pb2.GetServiceOrderResponse]
     """Who waits, in the order in which the next session serves them as queues stand now."""
+    WatchCycles: _grpc.UnaryStreamMultiCallable[_session_pb2.WatchCyclesRequest, _recording_pb2.RecordedPiece]
+    """Cycles as they are decided, for who decides them again: a base, the cycles after it, and at times another
+    base. Ends where a cycle fails, or is not read for too long; who comes back is told a base again.
+    """
 
 @_typing.type_check_only
 class SessionServiceAsyncStub(SessionServiceStub):
@@ -59,6 +64,10 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """How the last session shared out the cluster."""
     GetServiceOrder: _aio.UnaryUnaryMultiCallable[_session_pb2.GetServiceOrderRequest, _session_pb2.GetServiceOrderResponse]  # type: ignore[assignment]
     """Who waits, in the order in which the next session serves them as queues stand now."""
+    WatchCycles: _aio.UnaryStreamMultiCallable[_session_pb2.WatchCyclesRequest, _recording_pb2.RecordedPiece]  # type: ignore[assignment]
+    """Cycles as they are decided, for who decides them again: a base, the cycles after it, and at times another
+    base. Ends where a cycle fails, or is not read for too long; who comes back is told a base again.
+    """
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     """What the scheduler knows and found, for controllers, standbys and the command line."""
@@ -96,5 +105,15 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.GetServiceOrderResponse, _abc.Awaitable[_session_pb2.GetServiceOrderResponse]]:
         """Who waits, in the order in which the next session serves them as queues stand now."""
+
+    @_abc_1.abstractmethod
+    def WatchCycles(
+        self,
+        request: _session_pb2.WatchCyclesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_recording_pb2.RecordedPiece], _abc.AsyncIterator[_recording_pb2.RecordedPiece]]:
+        """Cycles as they are decided, for who decides them again: a base, the cycles after it, and at times another
+        base. Ends where a cycle fails, or is not read for too long; who comes back is told a base again.
+        """
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,122 @@
+"""Decides recorded cycles again as they come, and says where it comes to another end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import structlog
+
+from kai.history.recordings import Entry
+from kai.replay.cycles import RecordingError, Replay, read_cycle
+from kai_insight.metrics import ReplayMetrics
+
+#: What waits to be looked at; with more, the next base is waited for.
+MOST_WAITING_BYTES: Final = 64 << 20
+#: Lines of a difference that the log is told.
+_SHOWN: Final = 10
+_NICENESS: Final = 10
+
+_log = structlog.get_logger(__name__)
+
+
+class Checker:
+    """Of one shard. It works in a thread of its own, behind those that have something to answer."""
+
+    def __init__(self, shard: str, metrics: ReplayMetrics) -> None:
+        self._shard = shard
+        self._metrics = metrics
+        self._waiting: deque[Entry] = deque()
+        self._size = 0
+        self._replay: Replay | None = None
+        #: Number of the last cycle that was decided again.
+        self._last = 0
+        self._news = asyncio.Event()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="replay", initializer=_give_way)
+        self._task = asyncio.create_task(self._run(), name=f"replay {shard}")
+
+    def put(self, entry: Entry) -> None:
+        """Have a base, or a cycle, looked at soon."""
+        if self._size + len(entry.data) > MOST_WAITING_BYTES and self._waiting:
+            self._metrics.skipped.inc(sum(not each.base for each in (*self._waiting, entry)))
+            self._waiting.clear()
+            self._size = 0
+            if not entry.base:
+                return  # the one after it does not follow, and is skipped as well
+        self._waiting.append(entry)
+        self._size += len(entry.data)
+        self._news.set()
+
+    async def close(self) -> None:
+        """Look at nothing any more."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            while not self._waiting:
+                self._news.clear()
+                await self._news.wait()
+            entry = self._waiting.popleft()
+            self._size -= len(entry.data)
+            await loop.run_in_executor(self._worker, self._look, entry)
+
+    def _look(self, entry: Entry) -> None:
+        try:
+            if entry.base:
+                self._begin(entry)
+            else:
+                self._decide(entry)
+        except RecordingError as error:  # of a scheduler of another version, while all are replaced
+            self._replay = None
+            self._metrics.skipped.inc(not entry.base)
+            _log.warning("a recorded cycle cannot be read", shard=self._shard, reason=str(error))
+        except Exception:  # noqa: BLE001 (whatever is wrong with one, the next base may be right)
+            self._replay = None
+            self._metrics.differing.labels(self._shard).inc()
+            _log.exception(
+                "a recorded cycle cannot be decided again",
+                shard=self._shard,
+                epoch=entry.epoch,
+                cycle=entry.version,
+            )
+
+    def _begin(self, entry: Entry) -> None:
+        """From this base on; the state so far would do as well, but the base is what others begin with."""
+        self._replay, self._last = Replay(entry.data), entry.number
+
+    def _decide(self, entry: Entry) -> None:
+        replay = self._replay
+        if replay is None or entry.number != self._last + 1:
+            self._replay = None
+            self._metrics.skipped.inc()
+            return
+        again = replay.decide(read_cycle(entry.data))
+        self._last = entry.number
+        self._metrics.replayed.inc()
+        if again.same:
+            return
+        self._replay = None  # what follows builds on what was decided then
+        self._metrics.differing.labels(self._shard).inc()
+        _log.error(
+            "a cycle would be decided otherwise if it were decided again; please report this, with "
+            "`kai replay --cycle`",
+            shard=self._shard,
+            epoch=entry.epoch,
+            cycle=entry.version,
+            differences=list(again.differences())[:_SHOWN],
+        )
+
+
+def _give_way() -> None:
+    """Where the system knows threads by number, this one comes after others."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
