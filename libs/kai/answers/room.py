@@ -13,7 +13,7 @@ from kai.answers.answer import Amounts
 from kai.answers.words import counted
 from kai.engine.framework.session import Session
 from kai.engine.reasons.amounts import amount_text
-from kai.model.arrays import Mask
+from kai.model.arrays import Ints, Mask
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import GPU, NOBODY, PODS
@@ -37,6 +37,8 @@ class Room:
     #: The resource as amounts write it: GPUs, cores, bytes; of shared devices the unit in words.
     column: int
     shared: str = ""
+    #: Whether its pods share devices, each of which is held by one pod more.
+    reserves: bool = False
 
     @property
     def enough(self) -> bool:
@@ -57,6 +59,10 @@ class Room:
     @property
     def text(self) -> str:
         """What is asked for and what there is."""
+        if self.column == PODS:
+            more = f"nodes that can take it may hold {counted(int(self.free), 'more pod')} of its kind"
+            beside = " (a device that is shared anew takes one beside)" if self.reserves else ""
+            return f"it waits with {counted(self.pods, 'pod')}, and {more}{beside}"
         asks = f"it asks for {self.amount(self.asked)}"
         if self.pods > 1:
             asks += f" for each of {self.pods} pods, of which {self.slots} find room"
@@ -106,6 +112,8 @@ def _of_classes(session: Session, classes: Sequence[TaskClass], pods: int) -> Ro
     by_column = {column: np.where(allowed, free[:, column] // amount, 0) for column, amount in columns}
     if cls.shared:
         parts = _parts(session, cls, allowed)
+        if PODS in by_column:
+            by_column[PODS] = _beside_reservations(session, cls, by_column[PODS])
         fitting = np.array(
             [_devices(each, cls, node) for each, node in zip(parts, session.nodes.nodes, strict=True)]
         )
@@ -117,7 +125,7 @@ def _of_classes(session: Session, classes: Sequence[TaskClass], pods: int) -> Ro
     # What a pod needs everywhere, pod slots, is the last to be named.
     column = min(by_column, key=lambda column: (int(by_column[column].sum()), column == PODS, column != GPU))
     amount = dict(columns)[column]
-    there = np.where(allowed, free[:, column], 0)
+    there = by_column[PODS] if column == PODS else np.where(allowed, free[:, column], 0)
     resources = session.state.resources
     name = resources.names[column] if column != GPU else "nvidia.com/gpu"
     unit = resources.unit(name) if column > PODS else 1
@@ -132,6 +140,7 @@ def _of_classes(session: Session, classes: Sequence[TaskClass], pods: int) -> Ro
         largest=int(there[row]) / unit,
         largest_node=session.nodes.nodes[row].name,
         column=column,
+        reserves=cls.shared,
     )
 
 
@@ -147,6 +156,20 @@ def _parts(session: Session, cls: TaskClass, allowed: Mask) -> list[list[int]]:
         whole = max(int(table.cells_idle[node.row, GPU] + table.cells_releasing[node.row, GPU]), 0)
         shared = [free for _, free in node.free_parts()]
         found.append(sorted([*[node.gpu_memory_mib] * whole, *shared], reverse=True))
+    return found
+
+
+def _beside_reservations(session: Session, cls: TaskClass, free: Ints) -> Ints:
+    """How many pods each node still counts, where each device that is shared anew takes a pod as well."""
+    found = free.copy()
+    for node in session.nodes.nodes:
+        each = max(cls.part_mib(node.gpu_memory_mib), 1)
+        joining = sum(part // each for _, part in node.free_parts()) // max(cls.devices, 1)
+        of_device = max(node.gpu_memory_mib // each, 1)
+        count = int(free[node.row])
+        while count > joining and count - (joining - count) * cls.devices // of_device > free[node.row]:
+            count -= 1
+        found[node.row] = count
     return found
 
 

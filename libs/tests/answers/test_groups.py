@@ -312,6 +312,23 @@ def test_pods_that_ask_for_the_same_vie_for_room_whatever_they_are_labelled() ->
     assert "2 GPUs for each of 2 pods, of which 1 find room" in answer.reason.text
 
 
+@pytest.mark.parametrize(
+    ("pods", "told"),
+    [
+        (2, "it waits with 2 pods, and nodes that can take it may hold 1 more pod of its kind"),
+        (3, "it waits with 3 pods, and nodes that can take it may hold 1 more pod of its kind"),
+    ],
+)
+def test_pods_that_hold_shared_devices_need_room_among_pods_too(pods: int, told: str) -> None:
+    """A node that may hold two pods holds one that shares a device, and the one that reserves it."""
+    answer = answered(
+        a_node("n0", gpus=1, gpu_memory_mib=40_000, pods=2),
+        a_job("job", fraction=0.25, pods=pods, min_member=pods),
+    )
+    assert answer.reason.code is Code.NOT_ENOUGH_FREE
+    assert told in answer.reason.text
+
+
 def test_what_runs_runs_and_has_no_position() -> None:
     answer = answered(team(), TWO, a_job("job", gpus=4, on="n0"))
     assert (answer.verdict, answer.reason.code, answer.position) == (Verdict.RUNS, Code.RUNNING, None)
