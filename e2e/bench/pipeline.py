@@ -29,6 +29,7 @@ from rich.progress import Progress
 
 from e2e.harness import Cluster, kai
 from e2e.manifests import a_pod, a_queue, as_yaml
+from e2e.metrics import total
 from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector
 from kai.kube.resources import PODS
@@ -66,6 +67,10 @@ class Report:
     bound_after_first_created: float
     pods_per_second: float
     requests_per_pod: float
+    #: Mean milliseconds from a pod's creation to the decision about it, as the scheduler counts them.
+    decided_after: float
+    #: Cycles that insight recorded and that came out the same when decided again; None without it.
+    replayed: int | None
     usage: tuple[Usage, ...]
     correct: bool
 
@@ -109,6 +114,8 @@ async def measure(cluster: Cluster, options: argparse.Namespace, progress: Progr
         bound_after_first_created=bound - began,
         pods_per_second=options.pods / (bound - began),
         requests_per_pod=ours / options.pods,
+        decided_after=await decision_milliseconds(cluster),
+        replayed=await replayed(cluster) if options.history else None,
         usage=tuple(
             Usage(
                 process=name,
@@ -119,6 +126,23 @@ async def measure(cluster: Cluster, options: argparse.Namespace, progress: Progr
         ),
         correct=is_correct(pods, options.pods, options.gpus_per_node),
     )
+
+
+async def decision_milliseconds(cluster: Cluster) -> float:
+    """From creation to decision, on average over all pods."""
+    [address] = [
+        process["address"] for process in cluster.status()["processes"] if process["name"] == "scheduler"
+    ]
+    name = "kai_task_scheduling_latency_milliseconds"
+    return await total([address], f"{name}_sum") / await total([address], f"{name}_count")
+
+
+async def replayed(cluster: Cluster) -> int:
+    """How many cycles came out as they did, once all are recorded; fails where one did not."""
+    told = await asyncio.to_thread(
+        kai, "replay", "--since=1h", "--output=json", kubeconfig=cluster.kubeconfig
+    )
+    return sum(stretch["same"] for stretch in json.loads(told))
 
 
 async def requests_of_ours(cluster: Cluster) -> int:
@@ -221,6 +245,7 @@ def embedded(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
             f"--binders={options.binders}",
             f"--kubeconfig={kubeconfig}",
             *(["--real"] if options.real else []),
+            *(["--history"] if options.history else []),
         )
         kai(*up, "--detach")
         try:
@@ -238,12 +263,12 @@ async def run(options: argparse.Namespace, screen: Console) -> Report:
 
 def show(report: Report, screen: Console) -> None:
     """The report for people."""
-    total = sum(one.cpu_seconds for one in report.usage)
+    spent = sum(one.cpu_seconds for one in report.usage)
     rows = [
         (
             one.process,
             f"{one.cpu_seconds:.2f}",
-            f"{100 * one.cpu_seconds / total:.0f} %",
+            f"{100 * one.cpu_seconds / spent:.0f} %",
             f"{one.memory_mib:.0f}",
         )
         for one in sorted(report.usage, key=lambda one: -one.cpu_seconds)
@@ -260,6 +285,8 @@ def show(report: Report, screen: Console) -> None:
         f"created in {report.created_in:.1f} s, last bound {report.bound_after_last_created:.2f} s later; "
         f"{report.pods_per_second:.0f} pods a second from the first created; "
         f"{report.requests_per_pod:.2f} requests of ours per pod; "
+        f"decided {report.decided_after:.0f} ms after creation on average; "
+        f"{'' if report.replayed is None else f'{report.replayed} cycles decided again the same; '}"
         f"API server {100 * report.api_server_share:.0f} % of all CPU time; {verdict}",
         highlight=False,
     )
@@ -275,6 +302,9 @@ def main() -> int:
     parser.add_argument("--gpus-per-node", type=int, default=8)
     parser.add_argument("--binders", type=int, default=1)
     parser.add_argument("--real", action="store_true", help="on etcd, kube-apiserver and KWOK")
+    parser.add_argument(
+        "--history", action="store_true", help="with insight, which decides every cycle again"
+    )
     parser.add_argument("--json", type=Path, help="write the report here, too")
     options = parser.parse_args()
     if options.pods > options.nodes * options.gpus_per_node:
