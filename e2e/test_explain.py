@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 
 import pytest
@@ -10,13 +11,14 @@ import pytest
 from deadlines import patience
 from e2e.harness import kai
 from e2e.manifests import a_group, a_job, a_pod, as_yaml, on
+from e2e.troubles import process_id
 from kai.kube.resources import NODES
 from kai.model import names
 from kai_local.kubelet.nodes import NodeShape
 
 
-async def answered(cluster, namespace, name, *, code):
-    """The whole answer, once its reason is ``code``."""
+async def answered(cluster, namespace, name, *, code, verdict=""):
+    """The whole answer, once its reason is ``code``, and its verdict what is wanted."""
 
     async def answer():
         return json.loads(
@@ -26,7 +28,9 @@ async def answered(cluster, namespace, name, *, code):
         )
 
     return await cluster.eventually(
-        answer, lambda said: (said["reason"] or {}).get("code") == code, what=f"{name} waits for {code}"
+        answer,
+        lambda said: (said["reason"] or {}).get("code") == code and verdict in ("", said["verdict"]),
+        what=f"{name} waits for {code} {verdict}",
     )
 
 
@@ -265,6 +269,19 @@ async def test_a_pod_that_the_pod_grouper_is_kept_from_says_so(cluster, queue, n
     said = await answered(cluster, namespace, "pod/alone", code="NotGrouped")
     assert said["verdict"] == "CHANGE"
     assert names.SKIP_POD_GROUPER in said["reason"]["text"]
+
+
+async def test_a_pod_grouper_that_is_silent_is_told_until_it_speaks_again(cluster, queue, namespace):
+    own = await queue()
+    pid = await process_id(cluster, "pod-grouper")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        await cluster.apply(as_yaml(a_pod("unheard", namespace, own, gpus=1)))
+        said = await answered(cluster, namespace, "pod/unheard", code="NotGrouped", verdict="ESCALATE")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert "pod-grouper is" in said["reason"]["text"]
+    await cluster.running(namespace, "unheard", count=1)
 
 
 async def test_a_misspelt_scheduler_is_told_with_the_one_that_is_meant(cluster, queue, namespace):

@@ -20,7 +20,7 @@ from kai.snapshot.state import ClusterState
 from kai_scheduler.core import Core, Usage
 
 #: What waits for one who reads too slowly; with more he has to begin anew.
-MOST_WAITING_BYTES: Final = 256 << 20
+MOST_WAITING_BYTES: Final = 64 << 20
 
 _log = structlog.get_logger(__name__)
 
