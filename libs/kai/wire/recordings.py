@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
-from typing import Final
-
-import grpc
-import structlog
 
 from kai.history.recordings import Entry
-from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
-from kai.wire.channel import TlsFiles, open_channel
+from kai.wire.channel import TlsFiles
 from kai.wire.chunks import CHUNK_BYTES
 from kai.wire.errors import MalformedMessage
-from kai.wire.leader import LeaderTracker
-from kai.wire.sessions import end_of, messages
+from kai.wire.following import follow
 from kai.wire.v1.recording_pb2 import RecordedPiece
 from kai.wire.v1.session_pb2 import WatchCyclesRequest
-from kai.wire.v1.session_pb2_grpc import SessionServiceStub
-
-#: The longest pause between two tries to follow a scheduler.
-PATIENCE_SECONDS: Final = 15.0
-
-_log = structlog.get_logger(__name__)
 
 
 def pieces(entry: Entry) -> Iterator[RecordedPiece]:
@@ -86,27 +73,14 @@ async def watch_cycles(
         KubeError: the Lease cannot be followed any more (our credentials are refused).
     """
     request = WatchCyclesRequest(base_seconds=base_seconds)
-    backoff = Backoff(maximum=PATIENCE_SECONDS)
-    async with LeaderTracker(client, lease_name=lease_name, namespace=namespace) as tracker:
-        while True:
-            leader = await tracker.present()
-            try:
-                async with (
-                    open_channel(leader.endpoint, tls=tls) as channel,
-                    end_of(tracker, leader) as ended,
-                ):
-                    call = SessionServiceStub(channel).WatchCycles(request)
-                    async for entry in joined(messages(call, ended)):
-                        backoff.reset()
-                        yield entry
-            except MalformedMessage as error:
-                _log.error("cycles cannot be read", endpoint=leader.endpoint, reason=str(error))
-            except grpc.aio.AioRpcError as error:
-                tell = _log.warning if error.code() is grpc.StatusCode.PERMISSION_DENIED else _log.debug
-                tell(
-                    "stream of cycles broke",
-                    endpoint=leader.endpoint,
-                    code=error.code().name,
-                    reason=error.details(),
-                )
-            await asyncio.sleep(backoff.next())
+    async for entry in follow(
+        client,
+        lease_name=lease_name,
+        namespace=namespace,
+        tls=tls,
+        ask=lambda scheduler: scheduler.WatchCycles(request),
+        read=joined,
+        what="cycles",
+        longest_pause=15.0,
+    ):
+        yield entry

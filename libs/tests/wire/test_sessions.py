@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from deadlines import eventually, within
 from kai.kube.leases import Leader
-from kai.wire import sessions
+from kai.wire import following
 from kai.wire.serving import serve
 from kai.wire.session_codec import SessionUpdate, encode_update
 from kai.wire.sessions import take_each, watch_sessions
@@ -70,7 +70,7 @@ class Lease:
 async def test_a_leader_that_was_replaced_is_not_heard_even_if_it_goes_on_to_talk(monkeypatch):
     async with Scheduler(1).serving() as old, Scheduler(2).serving() as new:
         lease = Lease(old)
-        monkeypatch.setattr(sessions, "LeaderTracker", lease)
+        monkeypatch.setattr(following, "LeaderTracker", lease)
         updates = watch_sessions(None, lease_name="l", namespace="n")
         async with within("the new leader is heard"):
             assert (await anext(updates)).version == 1
@@ -83,7 +83,7 @@ async def test_that_we_may_not_listen_is_told(monkeypatch):
     scheduler = Scheduler(1)
     scheduler.refuses = True
     async with scheduler.serving() as leader:
-        monkeypatch.setattr(sessions, "LeaderTracker", Lease(leader))
+        monkeypatch.setattr(following, "LeaderTracker", Lease(leader))
         updates = watch_sessions(None, lease_name="l", namespace="n")
         with capture_logs() as logs:
             listening = asyncio.create_task(anext(updates))
@@ -122,7 +122,7 @@ async def test_who_knows_up_to_where_it_was_asks_for_what_came_after(monkeypatch
 
     scheduler.WatchSessions = noted
     async with scheduler.serving() as leader:
-        monkeypatch.setattr(sessions, "LeaderTracker", Lease(leader))
+        monkeypatch.setattr(following, "LeaderTracker", Lease(leader))
         updates = watch_sessions(None, lease_name="l", namespace="n", after=(7, 40))
         async with within("the scheduler answers"):
             await anext(updates)
