@@ -21,6 +21,8 @@ pytest.register_assert_rewrite("libs.tests.engine.builders")
 
 #: A test that takes so many times as long as one wait may take is taken to hang.
 _HANGING = 5
+#: Where tests bring up clusters, then processes, run programs, and at last only call functions.
+_LONG_FIRST = ("e2e", "services", "helm", "libs")
 #: Where npm puts a helm, if there is none on the PATH.
 _NPM = Path(__file__).resolve().parent / "helm" / "tests"
 
@@ -35,6 +37,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # pytest-asyncio asks for the current loop before its first test; asyncio would make one that nobody
     # closes, and its ResourceWarning would fail whichever test is running when it is collected.
     asyncio.set_event_loop(None)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files that take long first: at the end a worker that has one would keep all others waiting."""
+    items.sort(key=lambda item: _LONG_FIRST.index(item.path.relative_to(config.rootpath).parts[0]))
 
 
 def pytest_report_header() -> str:

@@ -16,6 +16,7 @@ def configure_logs(*, verbose: bool) -> None:
     What matters to the user is told by the command itself, in a sentence of its own. A command that loads
     what writes lines has done so when this is called, so where it is not loaded nobody will write any.
     """
+    logging.getLogger(__name__).setLevel(logging.DEBUG if verbose else logging.CRITICAL)
     if verbose or _WRITER in sys.modules:
         from kai.observe import LogLevels, ObserveSettings, configure
 
@@ -29,7 +30,7 @@ def configure_logs(*, verbose: bool) -> None:
 
 def note(module: str, event: str, **values: str) -> None:
     """A line for those who asked to see them."""
-    if _WRITER in sys.modules:
+    if logging.getLogger(__name__).isEnabledFor(logging.DEBUG):
         import structlog
 
         structlog.get_logger(module).debug(event, **values)

@@ -14,7 +14,7 @@ from kai.history.databases import Database
 from kai.history.errors import HistoryError
 from kai.history.recordings import Entry
 from kai.kube.client import KubeClient
-from kai.wire.recordings import watch_cycles
+from kai.wire.cycles import watch_cycles
 from kai.wire.shards import Shard, ShardFollower
 from kai_insight.checker import Checker
 from kai_insight.metrics import ReplayMetrics

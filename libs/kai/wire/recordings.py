@@ -1,17 +1,13 @@
-"""Recorded cycles on the wire: in pieces that fit a message, and following a scheduler's."""
+"""Recorded cycles on the wire: in pieces that fit a message."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 
 from kai.history.recordings import Entry
-from kai.kube.client import KubeClient
-from kai.wire.channel import TlsFiles
 from kai.wire.chunks import CHUNK_BYTES
 from kai.wire.errors import MalformedMessage
-from kai.wire.following import follow
 from kai.wire.v1.recording_pb2 import RecordedPiece
-from kai.wire.v1.session_pb2 import WatchCyclesRequest
 
 
 def pieces(entry: Entry) -> Iterator[RecordedPiece]:
@@ -55,32 +51,3 @@ async def joined(messages: AsyncIterable[RecordedPiece]) -> AsyncIterator[Entry]
             data=b"".join(part.data for part in parts),
         )
         parts = []
-
-
-async def watch_cycles(
-    client: KubeClient,
-    *,
-    lease_name: str,
-    namespace: str,
-    base_seconds: float,
-    tls: TlsFiles | None = None,
-) -> AsyncIterator[Entry]:
-    """What whoever leads decides, for ever: a base, cycles in order, and another base after so many seconds.
-
-    After a lost connection, and where the scheduler ends the stream, it begins with a base again.
-
-    Raises:
-        KubeError: the Lease cannot be followed any more (our credentials are refused).
-    """
-    request = WatchCyclesRequest(base_seconds=base_seconds)
-    async for entry in follow(
-        client,
-        lease_name=lease_name,
-        namespace=namespace,
-        tls=tls,
-        ask=lambda scheduler: scheduler.WatchCycles(request),
-        read=joined,
-        what="cycles",
-        longest_pause=15.0,
-    ):
-        yield entry

@@ -58,6 +58,29 @@ finally:
     assert "explain" in done.stdout
 
 
+@pytest.mark.parametrize(("verbose", "told"), [(False, ""), (True, "a word")])
+def test_what_goes_on_behind_the_scenes_is_told_on_standard_error_to_who_asks(
+    verbose: bool, told: str
+) -> None:
+    """Also by what was not loaded yet when that was decided."""
+    code = f"""
+from kai_cli.logs import configure_logs, note
+configure_logs(verbose={verbose})
+import structlog
+note("kai_cli.explain", "a word")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == ""
+    assert told in done.stderr
+    assert bool(done.stderr) is verbose
+
+
+def test_the_client_of_insight_loads_nothing_that_writes_lines() -> None:
+    code = "import sys, kai.wire.history; print('structlog' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
+
+
 def test_a_command_that_is_nearly_right_is_suggested() -> None:
     assert "Did you mean 'get'?" in CliRunner().invoke(app, ["gett"]).output
 
