@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kai.pack import report, strategies
-from kai.pack.trace import InvalidTrace, read_trace
+from kai.pack.trace import InvalidTrace, bound_to_models, read_trace
 from kai_cli import output
 from kai_cli.output import Column
 
@@ -32,6 +32,16 @@ def pack(
         typer.Option("--strategy", help=f"May be repeated; all if none is named. {_STRATEGIES}."),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each strategy, with seeds from 0 on.")] = 10,
+    bound: Annotated[
+        float,
+        typer.Option(
+            "--bound",
+            min=0,
+            max=1,
+            metavar="PART",
+            help="Part of the pods with GPUs, 0 to 1, that run on the GPU model of a node drawn by GPUs only.",
+        ),
+    ] = 0.0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the figures to this file, - for standard output.")
     ] = None,
@@ -53,6 +63,8 @@ def pack(
             )
     try:
         trace = read_trace(nodes, pods)
+        if bound:
+            trace = bound_to_models(trace, bound)
         results = [report.run(trace, name, range(seeds)) for name in chosen]
         if plot is not None:
             report.draw(results, plot)

@@ -161,5 +161,5 @@ def arrivals_of(trace: Trace, seed: int) -> list[Shape]:
 
 def pack(trace: Trace, strategy: str, seed: int) -> Packing:
     """One run of a strategy, by name."""
-    made = strategies.make(strategy, groups=len(trace.models))
+    made = strategies.make(strategy, capacity=trace.gpus_by_model)
     return Simulation(trace, made).run(arrivals_of(trace, seed))

@@ -33,13 +33,13 @@ class Strategy(Protocol):
 class HeadroomStrategy:
     """Keep what the pods seen so far could still use."""
 
-    def __init__(self, groups: int) -> None:
-        self._groups = groups
-        self._headroom = Headroom(Workload.of({}, groups=groups))
+    def __init__(self, capacity: Floats) -> None:
+        self._capacity = capacity
+        self._headroom = Headroom(Workload.of({}, capacity=capacity))
 
     def learn(self, arrived: Mapping[Shape, float]) -> None:
         """Expect more of what has arrived."""
-        self._headroom = Headroom(Workload.of(arrived, groups=self._groups))
+        self._headroom = Headroom(Workload.of(arrived, capacity=self._capacity))
 
     def score(self, free: FreeNodes, capacity: FreeNodes, shape: Shape) -> tuple[Floats, Ints]:
         """See :class:`Strategy`."""
@@ -94,10 +94,10 @@ def _fit(free: FreeNodes, shape: Shape, *, fullest_first: bool) -> tuple[Mask, I
     return fits & ((free.whole >= 1) | room.any(axis=1)), device
 
 
-def make(name: str, *, groups: int) -> Strategy:
-    """A strategy by its name in :data:`NAMES`."""
+def make(name: str, *, capacity: Floats) -> Strategy:
+    """A strategy by its name in :data:`NAMES`; ``capacity`` are the GPUs of each group of nodes."""
     if name == "headroom":
-        return HeadroomStrategy(groups)
+        return HeadroomStrategy(capacity)
     return Binpack() if name == "binpack" else Spread()
 
 

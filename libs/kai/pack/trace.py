@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import numpy as np
+
 from kai.engine.packing import Shape
+from kai.model.arrays import Floats
 
 T = TypeVar("T")
 
@@ -48,6 +51,34 @@ class Trace:
     def gpus(self) -> int:
         """Devices in the cluster."""
         return sum(node.gpus for node in self.nodes)
+
+    @property
+    def gpus_by_model(self) -> Floats:
+        """Devices of each model, in the order of ``models``."""
+        return np.array([sum(n.gpus for n in self.nodes if n.model == model) for model in self.models], float)
+
+
+def bound_to_models(trace: Trace, part: float, *, seed: int = 0) -> Trace:
+    """The trace with a part of the pods that want GPUs bound to a model each, as where users name one.
+
+    A model is that of a node that can take the pod, drawn by its GPUs. ``part`` is from 0 to 1.
+    """
+    rng = np.random.default_rng(seed)
+    group = {model: at for at, model in enumerate(trace.models)}
+    of_node = np.array([group[node.model] for node in trace.nodes])
+    gpus, cpu_millis, memory_bytes = (
+        np.array([getattr(node, name) for node in trace.nodes], dtype=np.float64)
+        for name in ("gpus", "cpu_millis", "memory_bytes")
+    )
+
+    def bound(pod: Shape) -> Shape:
+        able = (gpus >= pod.devices) & (cpu_millis >= pod.cpu_millis) & (memory_bytes >= pod.memory_bytes)
+        weight = np.where(able, gpus, 0.0)
+        if not pod.devices or pod.groups is not None or rng.random() >= part or not weight.any():
+            return pod
+        return pod._replace(groups=frozenset({int(of_node[rng.choice(len(gpus), p=weight / weight.sum())])}))
+
+    return replace(trace, pods=tuple(map(bound, trace.pods)))
 
 
 def read_trace(nodes: Path, pods: Path) -> Trace:

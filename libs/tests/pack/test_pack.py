@@ -5,7 +5,7 @@ import pytest
 
 from kai.pack import report, strategies
 from kai.pack.simulation import FULL_DEMAND, Packing, Simulation, arrivals_of, pack
-from kai.pack.trace import InvalidTrace, read_trace
+from kai.pack.trace import InvalidTrace, bound_to_models, read_trace
 
 TRACES = Path(__file__).resolve().parents[4] / "shared" / "traces"
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n"
@@ -24,7 +24,7 @@ def trace_of(tmp_path):
 
 def place_all(trace, strategy):
     """GPUs held after the trace's pods arrived once, in order."""
-    made = strategies.make(strategy, groups=len(trace.models))
+    made = strategies.make(strategy, capacity=trace.gpus_by_model)
     simulation = Simulation(trace, made)
     return simulation.run(list(trace.pods)).allocated[-1] * trace.gpus / 100
 
@@ -42,7 +42,7 @@ def test_no_node_gives_more_than_it_has(trace_of, strategy):
             "u,100,1,4,1000,",
         ],
     )
-    simulation = Simulation(trace, strategies.make(strategy, groups=2))
+    simulation = Simulation(trace, strategies.make(strategy, capacity=trace.gpus_by_model))
     packing = simulation.run(arrivals_of(trace, 3))
     free = simulation._free
     assert (free.cpu_millis >= 0).all()
@@ -69,7 +69,7 @@ def test_binpack_and_spread_choose_opposite_nodes_and_devices(trace_of):
     free = {}
     for strategy in ("binpack", "spread"):
         trace = trace_of(nodes, pods)
-        simulation = Simulation(trace, strategies.make(strategy, groups=1))
+        simulation = Simulation(trace, strategies.make(strategy, capacity=trace.gpus_by_model))
         simulation.run(list(trace.pods))
         free[strategy] = simulation._free
     assert free["binpack"].whole.tolist() == [1, 4]
@@ -91,6 +91,31 @@ def test_pods_stay_on_the_models_that_they_name(trace_of):
         ["a,9000,900,4,X", "b,9000,900,1,Y"], ["p,1,1,1,1000,Y", "p,1,1,1,1000,Y", "p,1,1,1,1000,Z"]
     )
     assert place_all(trace, "binpack") == 1
+
+
+def test_a_part_of_the_pods_is_bound_to_models_that_can_take_them_by_their_gpus(trace_of):
+    pods = ["p,1,1,1,1000,"] * 400 + ["q,1,1,4,1000,"] * 50 + ["r,1,1,0,0,"] * 50 + ["s,1,1,1,500,Y"] * 10
+    trace = trace_of(["a,9000,900,6,X", "b,9000,900,2,Y"], pods)
+    bound = bound_to_models(trace, 0.5)
+    assert bound == bound_to_models(trace, 0.5) != bound_to_models(trace, 0.5, seed=1)
+    small, large, plain, own = (
+        [pod.groups for pod in bound.pods[first:last]]
+        for first, last in ((0, 400), (400, 450), (450, 500), (500, 510))
+    )
+    assert 160 < sum(groups is not None for groups in small) < 240
+    assert 100 < small.count(frozenset({0})) < 200
+    assert set(large) == {None, frozenset({0})}
+    assert (set(plain), set(own)) == ({None}, {frozenset({1})})
+
+
+def test_headroom_keeps_a_model_for_those_who_need_it(trace_of):
+    """Whoever may run anywhere comes first, and would take by name the model that others need."""
+    trace = trace_of(
+        ["a,9000,900,4,X", "b,9000,900,4,Y"],
+        [*["p,1,1,1,1000,X"], *["p,1,1,1,1000,"] * 4, *["p,1,1,1,1000,X"] * 3],
+    )
+    assert place_all(trace, "headroom") == 8
+    assert place_all(trace, "binpack") < 8
 
 
 def test_runs_repeat_by_seed(trace_of):

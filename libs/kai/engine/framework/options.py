@@ -6,11 +6,15 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
+import msgspec
+
 from kai.engine.config import SchedulerConfig
 from kai.engine.config.plugin_table import NodePlacementArguments, PlacementStrategy
+from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ScoreOptions
-from kai.engine.packing.columns import TableHeadroom, expected_shapes
-from kai.engine.packing.workload import Workload
+from kai.engine.packing.columns import TableHeadroom, expected
+from kai.model.arrays import Mask
+from kai.snapshot.classes import TaskClass
 from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.state import ClusterState
@@ -19,6 +23,10 @@ from kai.snapshot.state import ClusterState
 _ORDERS: Final = Kept[tuple[GroupOrder, ScoreOptions]]()
 #: For the shapes of the workload.
 _HEADROOM: Final = Kept[TableHeadroom](lent=as_it_is)
+#: Nodes that pods are bound to, by what binds them; found anew when there are too many.
+_REACH: Final = Kept[dict[bytes, Mask]](lent=dict)
+_MOST_REACHES: Final = 1024
+_encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def orders(config: SchedulerConfig, state: ClusterState) -> tuple[GroupOrder, ScoreOptions]:
@@ -59,7 +67,7 @@ def _score_options(config: SchedulerConfig) -> ScoreOptions:
     )
 
 
-def with_headroom(options: ScoreOptions, state: ClusterState) -> ScoreOptions:
+def with_headroom(options: ScoreOptions, state: ClusterState, filters: StaticFilters) -> ScoreOptions:
     """All pods known are the workload to keep room for, where the strategy is on.
 
     They are the same object while they are equal. Costs time by the number of pods where it is on.
@@ -67,6 +75,23 @@ def with_headroom(options: ScoreOptions, state: ClusterState) -> ScoreOptions:
     if not (options.cpu_headroom or options.gpu_headroom):
         return options
     counts = Counter(task.cls for task in state.tasks.values())
-    shapes = expected_shapes(counts.items(), state.nodes)
-    headroom = _HEADROOM.get(state.kept, shapes, lambda: TableHeadroom(Workload.of(shapes), state.nodes))
+    reach = _REACH.get(state.kept, (state.nodes.epoch, filters.binding), dict)
+    mix = expected(counts.items(), state.nodes, lambda cls: _reach(cls, filters, reach))
+    headroom = _HEADROOM.get(state.kept, mix.stamp, lambda: TableHeadroom(mix, state.nodes))
     return replace(options, headroom=headroom)
+
+
+def _reach(cls: TaskClass, filters: StaticFilters, known: dict[bytes, Mask]) -> Mask | None:
+    """Nodes that selector, required affinity and taints leave to a class; None where they leave it all."""
+    constraints = cls.constraints
+    required = (constraints.node_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    tolerations = constraints.tolerations if filters.tainted else ()
+    if not filters.binding or not (constraints.node_selector or required or filters.tainted):
+        return None
+    key = _encode((constraints.node_selector, required, tolerations))
+    mask = known.get(key)
+    if mask is None:
+        if len(known) >= _MOST_REACHES:
+            known.clear()
+        mask = known[key] = filters.affinity(cls) & filters.tolerated(cls)
+    return mask

@@ -32,15 +32,17 @@ from kai.engine.reasons import JobErrors, Unschedulable
 from kai.model.decisions import Cut, ResourceVector
 from kai.model.ids import PodGroupKey
 from kai.snapshot.classes import TaskClass
-from kai.snapshot.kept import Kept, KeptValues
+from kai.snapshot.kept import Kept, KeptValues, as_it_is
 from kai.snapshot.resources import PODS
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.state import ClusterState
 
 #: With so many views, each of which has arrays over all nodes, the next cycle begins with none.
 _MANY_VIEWS = 512
+#: What classes may demand of nodes, while these are the same.
+_FILTERS: Final = Kept[StaticFilters](lent=as_it_is)
 #: What each class demands of nodes, and its fits and scores, while nodes and options are the same.
-_VIEWS: Final = Kept[tuple[StaticFilters, dict[int, ClassView]]](lent=lambda kept: (kept[0], dict(kept[1])))
+_VIEWS: Final = Kept[dict[int, ClassView]](lent=dict)
 #: Possible victims by queue.
 _POOLS: Final = Kept[Pools]()
 _NO_PLUGINS: Final[Mapping[str, Opener]] = {}
@@ -94,7 +96,8 @@ class Session:
         self.turns = turns or Turns()
         self.cuts = cuts
         self.predicates = config.plugin("predicates") is not None
-        self.options = with_headroom(scores, state)
+        self.static = _FILTERS.get(state.kept, (self.nodes.epoch, self.predicates), self._filters)
+        self.options = with_headroom(scores, state, self.static)
         self._alarm = _Alarm()
         #: Seconds that plugins took to open.
         self.plugin_timings: dict[str, float] = {}
@@ -138,7 +141,7 @@ class Session:
 
     def _open_filters(self) -> None:
         stamp = (self.nodes.epoch, self.options, self.predicates)
-        self.static, self._views = _VIEWS.get(self.state.kept, stamp, lambda: (self._filters(), {}))
+        self._views = _VIEWS.get(self.state.kept, stamp, dict)
         if len(self._views) > _MANY_VIEWS:
             self._views.clear()
 

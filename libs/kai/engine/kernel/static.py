@@ -99,6 +99,16 @@ class StaticFilters:
                 self._each(lambda node: bool(getattr(node, worker))),
             )
 
+    @property
+    def binding(self) -> bool:
+        """Whether they are on."""
+        return self._enabled
+
+    @property
+    def tainted(self) -> bool:
+        """Whether any node repels pods that do not tolerate it."""
+        return bool(self._taints)
+
     def affinity(self, cls: TaskClass) -> Mask:
         """Nodes that the class's selector and required node affinity allow, be filters on or off."""
         mask = self.labels.selector(cls.constraints.node_selector)

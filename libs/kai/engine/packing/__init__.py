@@ -7,7 +7,7 @@ without GPUs go where GPUs have no use for the CPU. It stands beside binpack and
 ``placementStrategy``, and as an argument of ``nodeplacement`` (where binpack gives 0 to 9, it gives more
 than 0 up to 9, one node at a time)::
 
-    workload = Workload.of(counts, groups=[...])       # Shape -> weight, e.g. pods by scheduling class
+    workload = Workload.of(counts, capacity=gpus)      # Shape -> weight, e.g. pods by scheduling class
     headroom = Headroom(workload)                      # cheap; make a new one when the mix has changed
     score, device = headroom.score(free, request)      # by row of free; -inf where it does not fit
 

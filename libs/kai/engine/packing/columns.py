@@ -2,8 +2,8 @@
 
 For a class view that has the strategy, in place of the bin-packing part of its score::
 
-    shapes = expected_shapes(counts, table)             # pods by class, running and pending
-    headroom = TableHeadroom(Workload.of(shapes), table)   # again when the shapes are no longer equal
+    mix = expected(counts, table, allowed)        # pods by class, running and pending
+    headroom = TableHeadroom(mix, table)          # again when its stamp is no longer equal
     part = ClassHeadroom(headroom, cls)
     part.of(rows)                                       # scores by row, 0 where the class does not fit
     part.device(node)                                   # group id of the device to join, "" for a whole one
@@ -12,19 +12,24 @@ For a class view that has the strategy, in place of the bin-packing part of its 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from kai.engine.packing.free import FreeNodes
 from kai.engine.packing.headroom import Headroom
 from kai.engine.packing.workload import Shape, Workload
-from kai.model.arrays import Floats
+from kai.model.arrays import Floats, Ints, Mask
 from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Node
 from kai.snapshot.table import NodeTable
+
+#: So many sets of nodes to which pods are bound are told apart; pods of the others count everywhere.
+_MOST_MASKS: Final = 32
 
 
 def shape_of(cls: TaskClass, *, gpu_memory_mib: int) -> Shape:
@@ -37,21 +42,83 @@ def shape_of(cls: TaskClass, *, gpu_memory_mib: int) -> Shape:
     return Shape(cls.cpu_millis, cls.memory_bytes, cls.devices, min(portion, 1.0))
 
 
-def expected_shapes(counts: Iterable[tuple[TaskClass, int]], table: NodeTable) -> dict[Shape, float]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Expected:
+    """The mix of pods, and the groups of nodes that its shapes tell apart."""
+
+    shapes: dict[Shape, float]
+    #: ``[nodes]``; nodes that all shapes treat alike have the same.
+    group: Ints
+    #: ``[groups]``: GPUs.
+    capacity: Floats
+
+    @property
+    def stamp(self) -> object:
+        """Equal for what is equal."""
+        return self.shapes, self.group.tobytes(), self.capacity.tobytes()
+
+    def workload(self) -> Workload:
+        """The mix, weighed."""
+        return Workload.of(self.shapes, capacity=self.capacity)
+
+
+def expected(
+    counts: Iterable[tuple[TaskClass, int]], table: NodeTable, allowed: Callable[[TaskClass], Mask | None]
+) -> Expected:
     """The mix of pods counted by class; GPU memory is measured by the smallest device in the cluster.
 
     Counts are rounded to powers of two. That packs as well, and the mix, which all scores depend on, seldom
     changes.
+
+    Args:
+        counts: pods by class.
+        table: of which nodes.
+        allowed: where pods of a class may run, ``[nodes]``; None: everywhere. Equal masks should be the same
+            object: each one is looked at once.
     """
     # Where no node says: as such nodes count elsewhere, so that parts in hundredths come out even.
     gpu_memory_mib = min((node.gpu_memory_mib for node in table.nodes if node.gpu_memory_known), default=100)
+    gpus = np.fromiter((max(node.gpus, 0) for node in table.nodes), dtype=np.float64, count=len(table))
+    wanting = [
+        (shape, allowed(cls), count)
+        for cls, count in counts
+        if (shape := shape_of(cls, gpu_memory_mib=gpu_memory_mib)).devices and count
+    ]
+    masks = _told_apart(wanting, gpus)
+    group, count_of_groups = _groups(masks, len(table))
+    reach = {key: frozenset(np.unique(group[mask]).tolist()) for key, mask in masks.items()}
     shapes: dict[Shape, float] = {}
-    for cls, count in counts:
-        shape = shape_of(cls, gpu_memory_mib=gpu_memory_mib)
-        shapes[shape] = shapes.get(shape, 0.0) + count
-    return {
-        shape: 2.0 ** round(math.log2(count)) for shape, count in shapes.items() if shape.devices and count
-    }
+    for shape, mask, count in wanting:
+        placed = shape._replace(groups=reach.get(id(mask)))
+        shapes[placed] = shapes.get(placed, 0.0) + count
+    return Expected(
+        shapes={shape: 2.0 ** round(math.log2(count)) for shape, count in shapes.items()},
+        group=group,
+        capacity=np.bincount(group, weights=gpus, minlength=count_of_groups).astype(np.float64),
+    )
+
+
+def _told_apart(wanting: Iterable[tuple[Shape, Mask | None, int]], gpus: Floats) -> dict[int, Mask]:
+    """The masks that matter, by their identity: those of most GPUs, that leave out any node with GPUs."""
+    masks: dict[int, Mask] = {}
+    weight: Counter[int] = Counter()
+    for shape, mask, count in wanting:
+        if mask is not None:
+            masks[id(mask)] = mask
+            weight[id(mask)] += count * max(round(100 * shape.devices * shape.portion), 1)
+    has_gpus = gpus > 0
+    matter = [key for key, _ in weight.most_common() if not masks[key][has_gpus].all()]
+    return {key: masks[key] for key in matter[:_MOST_MASKS]}
+
+
+def _groups(masks: Mapping[int, Mask], nodes: int) -> tuple[Ints, int]:
+    """The group of each node, and how many there are: nodes in the same masks are in the same group."""
+    if not masks or not nodes:
+        return np.zeros(nodes, dtype=np.int64), 1
+    bits = np.packbits(np.array(list(masks.values())), axis=0)
+    _, group = np.unique(bits, axis=1, return_inverse=True)
+    group = group.reshape(-1).astype(np.int64)
+    return group, int(group.max()) + 1
 
 
 def devices_in_use(node: Node) -> list[tuple[str, float]]:
@@ -67,10 +134,11 @@ def devices_in_use(node: Node) -> list[tuple[str, float]]:
 class TableHeadroom(Headroom):
     """Scores over a node table; what is free is kept as they need it, node by node as it changes."""
 
-    def __init__(self, workload: Workload, table: NodeTable) -> None:
-        super().__init__(workload)
+    def __init__(self, mix: Expected, table: NodeTable) -> None:
+        super().__init__(mix.workload())
         self.table = table
-        self._free = _nothing(0, 0)
+        self._group = mix.group
+        self._free = _nothing(mix.group[:0], 0)
         self._epoch = -1
         self._position = -1
 
@@ -81,7 +149,7 @@ class TableHeadroom(Headroom):
         """
         table = self.table
         if self._epoch != table.epoch or self._position < table.log_start:
-            self._free = _nothing(len(table), self._free.shared.shape[1])
+            self._free = _nothing(self._group, self._free.shared.shape[1])
             self._update(range(len(table)))
         elif self._position < table.log_end:
             self._update(list(set(table.touched[self._position - table.log_start :])))
@@ -159,11 +227,12 @@ class ClassHeadroom:
         return shape
 
 
-def _nothing(nodes: int, columns: int) -> FreeNodes:
+def _nothing(group: Ints, columns: int) -> FreeNodes:
+    nodes = len(group)
     return FreeNodes(
         cpu_millis=np.zeros(nodes),
         memory_bytes=np.zeros(nodes),
         whole=np.zeros(nodes),
         shared=np.zeros((nodes, columns)),
-        group=np.zeros(nodes, dtype=np.int64),
+        group=group,
     )

@@ -48,14 +48,21 @@ class Workload:
     weight: Floats  # [groups, shapes]
 
     @classmethod
-    def of(cls, counts: Mapping[Shape, float], *, groups: int = 1) -> Workload:
+    def of(cls, counts: Mapping[Shape, float], *, capacity: Floats | None = None) -> Workload:
         """Weigh shapes by how often they occur, times the square root of the GPUs that each takes.
 
         By number alone the few pods that need a whole node would lose it long before the cluster is full; by
         GPUs alone the many small ones would find only holes. Shapes without GPUs have no say, and the rarest
         of very many are dropped.
 
+        A shape that may use some groups of nodes only weighs there as much more as it has fewer GPUs to
+        choose from: all that wants it comes to these.
+
         Without any shape that wants GPUs, one whole device and little else is expected.
+
+        Args:
+            counts: how often each shape occurs.
+            capacity: GPUs of each group of nodes; None is one group.
         """
         wanted = sorted(
             ((shape, count) for shape, count in counts.items() if shape.devices > 0 and count > 0),
@@ -64,15 +71,21 @@ class Workload:
         shapes = [shape for shape, _ in wanted] or [Shape(0.0, 0.0, 1)]
         count = np.array([float(count) for _, count in wanted] or [1.0])
         count *= np.sqrt([shape.devices * shape.portion for shape in shapes])
+        gpus = np.ones(1) if capacity is None else capacity
         allowed = np.array(
-            [[shape.groups is None or group in shape.groups for shape in shapes] for group in range(groups)]
+            [
+                [shape.groups is None or group in shape.groups for shape in shapes]
+                for group in range(len(gpus))
+            ]
         )
+        reach = (allowed * gpus[:, None]).sum(axis=0)
+        scarcity = np.divide(gpus.sum(), reach, out=np.zeros(len(shapes)), where=reach > 0)
         return cls(
             cpu_millis=_column(shape.cpu_millis for shape in shapes),
             memory_bytes=_column(shape.memory_bytes for shape in shapes),
             devices=_column(shape.devices for shape in shapes),
             portion=_column(shape.portion for shape in shapes),
-            weight=allowed * (count / count.sum()),
+            weight=allowed * (scarcity * count / count.sum()),
         )
 
 

@@ -30,7 +30,7 @@ def compile_(request):
 
 def best(compile_, workload, request, *rows, groups=1):
     """The best node and the device chosen there."""
-    headroom = Headroom(Workload.of(workload, groups=groups), compile_=compile_)
+    headroom = Headroom(Workload.of(workload, capacity=np.ones(groups)), compile_=compile_)
     score, device = headroom.score(rooms(*rows), request)
     at = int(np.argmax(score))
     return at, int(device[at])
@@ -60,6 +60,17 @@ def test_nodes_that_others_may_not_use_are_taken_first(compile_):
     picky = GPU_POD._replace(groups=frozenset({0}))
     wanted, left_over = room(whole=4, group=0), room(whole=4, group=1)
     assert best(compile_, {picky: 3, GPU_POD: 1}, GPU_POD, wanted, left_over, groups=2)[0] == 1
+
+
+def test_a_shape_weighs_more_where_it_has_few_gpus_to_choose_from_and_nothing_elsewhere():
+    picky = GPU_POD._replace(groups=frozenset({0}))
+    workload = Workload.of({picky: 1, GPU_POD: 1}, capacity=np.array([10.0, 30.0]))
+    assert workload.weight.tolist() == [[0.5, 2.0], [0.5, 0.0]]
+
+
+def test_a_shape_that_no_node_can_take_weighs_nothing():
+    lost = GPU_POD._replace(groups=frozenset())
+    assert Workload.of({lost: 1, GPU_POD: 1}, capacity=np.ones(2)).weight.sum(axis=1).tolist() == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +116,7 @@ shapes = st.builds(
 @given(rows, st.lists(st.tuples(shapes, st.integers(1, 9)), max_size=6), shapes)
 def test_compiled_and_numpy_agree_and_no_placement_gains(free, counts, request):
     pytest.importorskip("numba")
-    workload = Workload.of(dict(counts), groups=2)
+    workload = Workload.of(dict(counts), capacity=np.array([3.0, 5.0]))
     fast, fast_device = Headroom(workload).loss(rooms(*free), request)
     plain, plain_device = Headroom(workload, compile_=False).loss(rooms(*free), request)
     assert np.allclose(fast, plain, atol=1e-5)

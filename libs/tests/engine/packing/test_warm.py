@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from kai.engine.packing import Shape, warm
-from kai.engine.packing.columns import TableHeadroom
-from kai.engine.packing.workload import Workload
+from kai.engine.packing.columns import Expected, TableHeadroom
 from libs.tests.engine.builders import NOW, a_node, a_pod, a_state
 
 
@@ -29,7 +28,12 @@ def test_types_are_those_that_the_scheduler_passes(monkeypatch):
 
     monkeypatch.setattr(compiled, "_losses", noted)
     warm.main()
-    headroom = TableHeadroom(Workload.of({Shape(4000, 2**30, 1): 3, Shape(10, 0, 1, 0.5): 1}), a_table())
+    mix = Expected(
+        shapes={Shape(4000, 2**30, 1): 3, Shape(10, 0, 1, 0.5, frozenset({1})): 1},
+        group=np.array([0, 1, 0]),
+        capacity=np.array([4.0, 2.0]),
+    )
+    headroom = TableHeadroom(mix, a_table())
     for request in (Shape(4000, 2**30, 1), Shape(10, 0, 2, 0.25), Shape(1, 1)):
         for rows in ([0, 1, 2], [2, 0], [1]):
             scores, _ = headroom.score(headroom.free(rows), request)
