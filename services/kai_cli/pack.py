@@ -39,7 +39,7 @@ def pack(
             min=0,
             max=1,
             metavar="PART",
-            help="Part of the pods with GPUs, 0 to 1, that run on the GPU model of a node drawn by GPUs only.",
+            help="Part of the pods with GPUs, 0 to 1, bound to the model of a node that is drawn by GPUs.",
         ),
     ] = 0.0,
     json_file: Annotated[
