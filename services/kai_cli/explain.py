@@ -329,4 +329,5 @@ def _situation(received: Received) -> Situation:
         config=told.config,
         usage=told.usage,
         faults={(each.kind, each.key): each for each in told.faults},
+        remainder=told.remainder,
     )

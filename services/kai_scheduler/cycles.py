@@ -13,8 +13,7 @@ import structlog
 
 from kai.history.recordings import Entry
 from kai.model.decisions import CycleResult
-from kai.replay.cycles import take_base, write_cycle
-from kai.replay.remainder import CannotBeTold
+from kai.replay.cycles import CannotBeTold, take_base, write_cycle
 from kai.snapshot.changes import Changes
 from kai.snapshot.state import ClusterState
 from kai_scheduler.core import Core, Usage

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import grpc
 
-from kai.replay.remainder import CannotBeTold
+from kai.replay.cycles import CannotBeTold
 from kai.wire.chunks import split_snapshot
 from kai.wire.recordings import pieces
 from kai.wire.session_codec import encode_service_order, encode_shares

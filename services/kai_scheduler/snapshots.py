@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kai.model.faults import Fault
+from kai.replay import remainder
 from kai.replay.circumstances import Circumstances, encode
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState
@@ -60,6 +61,7 @@ def _cut(state: ClusterState, engine: Decider, now: float) -> Snapshot:
         config=engine.config,
         usage=engine.last_usage,
         faults=(*state.faults.values(), *_set_aside(state), *state.overruled.values()),
+        remainder=remainder.take(state, engine.turns),
     )
     return Snapshot(cut.version, cut.digest, codec.encode(cut), encode(circumstances, state.params))
 

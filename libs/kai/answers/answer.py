@@ -93,6 +93,7 @@ class Code(StrEnum):
     FRAGMENTED = "Fragmented"
     TOPOLOGY_TOO_SMALL = "TopologyDomainTooSmall"
     NEIGHBOURS = "Neighbours"
+    NODES_SET_ASIDE = "NodesSetAside"
     OTHERS_FIRST = "OthersFirst"
     # victims permitted
     PROTECTED = "Protected"

@@ -21,6 +21,7 @@ from kai.engine.explain.job_order import job_order
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.fit import OUTSIDE_DOMAIN, is_shortage
 from kai.engine.framework.session import Session
+from kai.engine.plugins.predicates.refusals import REASON as REFUSED_LATELY
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.reasons.amounts import amount_text
 from kai.model.decisions import CycleResult
@@ -44,6 +45,7 @@ _OTHERWISE = {
     Code.FRAGMENTED: Verdict.ESCALATE,
     Code.TOPOLOGY_TOO_SMALL: Verdict.ESCALATE,
     Code.NEIGHBOURS: Verdict.CHANGE,
+    Code.NODES_SET_ASIDE: Verdict.WAIT,
     Code.OTHERS_FIRST: Verdict.WAIT,
     Code.QUEUE_CLOSED: Verdict.ESCALATE,
     Code.PROTECTED: Verdict.WAIT,
@@ -302,12 +304,25 @@ class _Group:
         ):
             text = f"{room.text}; no domain of its topology has room for all of it: {why}"
             return Reason(code=Code.TOPOLOGY_TOO_SMALL, text=text, amounts=room.amounts)
+        if rules and {why for _, why in rules} == {REFUSED_LATELY}:
+            return self._set_aside(room)
         if rules:
             parts = [f"{counted(number, 'node')}: {why}" for number, why in sorted(rules, reverse=True)]
             text = f"nodes with room refuse it for those who run there: {listed(parts)}"
             return Reason(code=Code.NEIGHBOURS, text=text, amounts=room.amounts | {"refusals": dict(counts)})
         text = f"{room.text}, and yet not for all of it together; {self._why_nobody_yields()}"
         return Reason(code=Code.FRAGMENTED, text=text, amounts=room.amounts | self._share())
+
+    def _set_aside(self, room: Room) -> Reason:
+        """The nodes with room have refused pods, and are left alone for a while."""
+        closed = self.state.refusals.closed(self.situation.now)
+        until = closed.get("", {}) | closed.get(self.job.namespace, {})
+        text = (
+            f"nodes with room refused the last pods that they were given ({listed(sorted(until))}); "
+            f"the first of them gets pods again at {rfc3339(min(until.values()))}"
+        )
+        times = {node: rfc3339(moment) for node, moment in sorted(until.items())}
+        return Reason(code=Code.NODES_SET_ASIDE, text=text, amounts=room.amounts | {"until": times})
 
     def _share(self) -> dict[str, object]:
         queue = self.job.queue

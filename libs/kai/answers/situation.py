@@ -14,6 +14,8 @@ from kai.engine.queueing.shares import Usage
 from kai.model.decisions import CycleResult
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey
+from kai.replay import remainder
+from kai.replay.remainder import Remainder
 from kai.simulate.changes import Change, made
 from kai.simulate.journal import Journal
 from kai.snapshot import codec
@@ -39,6 +41,8 @@ class Situation:
     usage: Usage = field(default_factory=dict)
     #: Objects that scheduling goes on without, by Kubernetes' kind and ``namespace/name``.
     faults: Mapping[tuple[str, str], Fault] = field(default_factory=dict)
+    #: What neither objects nor the snapshot say.
+    remainder: Remainder = field(default_factory=Remainder)
 
     @cached_property
     def state(self) -> ClusterState:
@@ -59,6 +63,7 @@ class Situation:
 
     def _restored(self) -> ClusterState:
         state = codec.restore(self.snapshot)
+        remainder.put(self.remainder, state, faults=self.faults.values())
         kinds = {kind.kubernetes: kind for kind in Kind}
         for (of, key), fault in self.faults.items():
             if of in kinds:

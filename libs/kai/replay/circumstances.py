@@ -13,6 +13,7 @@ from kai.engine.config.arguments import ConfigError
 from kai.model.decisions import ResourceVector
 from kai.model.faults import Fault
 from kai.replay import config, params
+from kai.replay.remainder import Remainder
 from kai.snapshot.state import StateParams
 
 
@@ -22,12 +23,13 @@ class CircumstancesError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """Configuration, past use and what is left out, at a moment of the scheduler's clock (Unix seconds)."""
+    """Configuration, past use, what is left out and what no object says, at a moment (Unix seconds)."""
 
     now: float
     config: SchedulerConfig = field(default_factory=SchedulerConfig)
     usage: Mapping[str, ResourceVector] = field(default_factory=dict)
     faults: tuple[Fault, ...] = ()
+    remainder: Remainder = field(default_factory=Remainder)
 
 
 class _Fault(msgspec.Struct):
@@ -44,6 +46,7 @@ class _Document(msgspec.Struct, rename="camel"):
     params: dict[str, Any] | None = None
     usage: dict[str, ResourceVector] = {}
     faults: list[_Fault] = []
+    remainder: Remainder = Remainder()
 
 
 def encode(circumstances: Circumstances, state_params: StateParams) -> bytes:
@@ -56,6 +59,7 @@ def encode(circumstances: Circumstances, state_params: StateParams) -> bytes:
         faults=[
             _Fault(each.kind, each.key, each.uid, each.reason, each.message) for each in circumstances.faults
         ],
+        remainder=circumstances.remainder,
     )
     return msgspec.json.encode(found)
 
@@ -80,4 +84,5 @@ def decode(data: bytes) -> Circumstances:
             Fault(kind=each.kind, key=each.key, uid=each.uid, reason=each.reason, message=each.message)
             for each in found.faults
         ),
+        remainder=found.remainder,
     )

@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from kai.engine import Engine, SchedulerConfig
+from kai.engine.queueing.turns import Turns
 from kai.model.decisions import BindDecision, Cut, CycleResult, Eviction, Nomination, ResourceVector
 from kai.replay import circumstances, objects, remainder
 from kai.replay.circumstances import Circumstances, CircumstancesError
-from kai.replay.remainder import Remainder
 from kai.snapshot import codec
 from kai.snapshot.changes import Changes, Unread, take_in
 from kai.snapshot.codec import SnapshotError
@@ -23,37 +23,52 @@ from kai.snapshot.kinds import Kind
 from kai.snapshot.reports import Report
 from kai.snapshot.state import ClusterState
 
+_KINDS: Final = {kind.kubernetes: kind for kind in Kind}
+
 
 class RecordingError(ValueError):
     """The bytes are no recording of this version; the message says where."""
 
 
 # --- the base ------------------------------------------------------------------------------------------
+class CannotBeTold(Exception):
+    """There can be no base now; the message says why."""
+
+
 class _Base(msgspec.Struct, frozen=True):
     snapshot: bytes
     circumstances: bytes
-    remainder: Remainder
 
 
-class Decider(remainder.Decider, Protocol):
+class Decider(Protocol):
     """An engine, as far as a recording needs to know it."""
 
     config: SchedulerConfig
     last_usage: Mapping[str, ResourceVector]
+    turns: Turns
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether cycles go on without something that one of them failed over."""
 
 
 def take_base(state: ClusterState, engine: Decider, *, now: float) -> bytes:
     """The base between two cycles; ``now`` is in Unix seconds. Costs time by the number of objects.
 
     Raises:
-        CannotBeTold: something is set aside for a while.
+        CannotBeTold: something is set aside for a while, and only the engine knows how long.
     """
-    left = remainder.take(state, engine)
+    if engine.sets_aside:
+        raise CannotBeTold("cycles go on without something that one of them failed over")
     told = Circumstances(
-        now=now, config=engine.config, usage=engine.last_usage, faults=tuple(state.faults.values())
+        now=now,
+        config=engine.config,
+        usage=engine.last_usage,
+        faults=tuple(state.faults.values()),
+        remainder=remainder.take(state, engine.turns),
     )
     cut = codec.encode(codec.cut(state))
-    return msgspec.msgpack.encode(_Base(cut, circumstances.encode(told, state.params), left))
+    return msgspec.msgpack.encode(_Base(cut, circumstances.encode(told, state.params)))
 
 
 # --- a cycle -------------------------------------------------------------------------------------------
@@ -195,8 +210,11 @@ class Replay:
             self.state = codec.restore(codec.decode(found.snapshot))
         except (msgspec.MsgspecError, CircumstancesError, SnapshotError) as error:
             raise RecordingError(f"the base of a recording cannot be read: {error}") from error
+        remainder.put(told.remainder, self.state, faults=told.faults)
+        for fault in told.faults:
+            self.state.set_fault(_KINDS[fault.kind], fault.key, fault)
         self.engine = Engine(told.config, contained=True)
-        remainder.put(found.remainder, self.state, self.engine, faults=told.faults)
+        self.engine.turns.tell(told.remainder.passes)
 
     def take_in(self, record: CycleRecord) -> None:
         """What had changed before a cycle.

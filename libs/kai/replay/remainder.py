@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Protocol
 
 import msgspec
 
 from kai.engine.framework.decisions import PROMISED
 from kai.engine.queueing.turns import PassUnderWay, Turns
-from kai.model.faults import NOT_AS_GRANTED, Fault
+from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey
 from kai.snapshot.kinds import Kind
 from kai.snapshot.state import ClusterState
-
-_KINDS: Final = {kind.kubernetes: kind for kind in Kind}
 
 
 class _Times(msgspec.Struct, frozen=True, array_like=True):
@@ -44,28 +41,8 @@ class Remainder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     passes: dict[str, PassUnderWay] = {}
 
 
-class CannotBeTold(Exception):
-    """Something is set aside for a while, which cannot be told."""
-
-
-class Decider(Protocol):
-    """An engine, as far as something has to be known of it between two cycles."""
-
-    turns: Turns
-
-    @property
-    def sets_aside(self) -> bool:
-        """Whether cycles go on without something that one of them failed over."""
-
-
-def take(state: ClusterState, engine: Decider) -> Remainder:
-    """What a state and its engine hold between two cycles.
-
-    Raises:
-        CannotBeTold: cycles go on without something that one of them failed over.
-    """
-    if engine.sets_aside:
-        raise CannotBeTold("cycles go on without something that one of them failed over")
+def take(state: ClusterState, turns: Turns) -> Remainder:
+    """What a state, and the engine that decides over it, hold between two cycles."""
     jobs = state.jobs.values()
     return Remainder(
         refusals=state.refusals.told(),
@@ -82,16 +59,15 @@ def take(state: ClusterState, engine: Decider) -> Remainder:
         },
         bare=tuple(sorted(task.key for task in state.tasks.values() if task.bare)),
         aside=tuple(sorted(job.key for job in jobs if job.aside is not None)),
-        passes=engine.turns.told(),
+        passes=turns.told(),
     )
 
 
-def put(remainder: Remainder, state: ClusterState, engine: Decider, *, faults: Iterable[Fault]) -> None:
-    """Let a state that was restored from a snapshot, and a new engine, hold that.
+def put(remainder: Remainder, state: ClusterState, *, faults: Iterable[Fault]) -> None:
+    """Let a state that was restored from a snapshot hold it, but for searches that go on.
 
     ``faults`` are those of the snapshot's circumstances.
     """
-    faults = [fault for fault in faults if fault.reason != NOT_AS_GRANTED]  # of which pods tell by themselves
     state.refusals.tell(remainder.refusals)
     for key, times in remainder.times.items():
         if (job := state.jobs.get(key)) is not None:
@@ -107,7 +83,3 @@ def put(remainder: Remainder, state: ClusterState, engine: Decider, *, faults: I
     for key in remainder.aside:
         if (job := state.jobs.get(key)) is not None and key in by_group:
             state.set_aside(job, by_group[key])
-    for fault in faults:
-        if fault.kind in _KINDS:
-            state.set_fault(_KINDS[fault.kind], fault.key, fault)
-    engine.turns.tell(remainder.passes)

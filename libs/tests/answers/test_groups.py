@@ -10,11 +10,14 @@ import pytest
 from kai.answers.answer import Answer, Code, StageName, StageState, Verdict, document
 from kai.answers.answering import answer_pod, answer_pod_group, answer_queue
 from kai.answers.situation import Situation
+from kai.engine.queueing.turns import Turns
 from kai.model import limits
 from kai.model.faults import INVALID_OBJECT, Fault
 from kai.model.ids import PodGroupKey
 from kai.model.objects import Taint
-from kai.snapshot import codec
+from kai.replay import remainder
+from kai.snapshot import codec, refusals
+from kai.snapshot.times import rfc3339
 from libs.tests.engine.builders import (
     NOW,
     Part,
@@ -327,6 +330,24 @@ def test_pods_that_hold_shared_devices_need_room_among_pods_too(pods: int, told:
     )
     assert answer.reason.code is Code.NOT_ENOUGH_FREE
     assert told in answer.reason.text
+
+
+def test_nodes_that_refused_pods_are_named_with_the_moment_at_which_they_get_pods_again() -> None:
+    state = a_state(team(), a_node("n0", gpus=4), a_job("job", gpus=1))
+    for _ in range(refusals.IN_A_ROW):
+        state.refusals.refused("n0", namespace="default", now=NOW)
+    state.settle(NOW)
+    left = remainder.take(state, Turns())
+    situation = Situation(snapshot=codec.cut(state), now=NOW, remainder=left)
+    answer = answer_pod_group(situation, PodGroupKey("default/job"))
+    assert answer is not None
+    assert (answer.verdict, answer.reason.code) == (Verdict.WAIT, Code.NODES_SET_ASIDE)
+    again = rfc3339(NOW + refusals.FIRST_SECONDS)
+    assert answer.reason.text == (
+        "nodes with room refused the last pods that they were given (n0); "
+        f"the first of them gets pods again at {again}"
+    )
+    assert answer.reason.amounts["until"] == {"n0": again}
 
 
 def test_what_runs_runs_and_has_no_position() -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from deadlines import within
 from kai.engine import Engine
-from kai.replay.cycles import Replay, read_cycle
-from kai.replay.remainder import CannotBeTold
+from kai.replay.cycles import CannotBeTold, Replay, read_cycle
 from kai.snapshot.changes import Changes
 from kai.snapshot.state import ClusterState
 from kai_scheduler import cycles
