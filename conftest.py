@@ -41,7 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files that take long first: at the end a worker that has one would keep all others waiting."""
-    items.sort(key=lambda item: _LONG_FIRST.index(item.path.relative_to(config.rootpath).parts[0]))
+    rank = {folder: number for number, folder in enumerate(_LONG_FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.relative_to(config.rootpath).parts[0], len(rank)))
 
 
 def pytest_report_header() -> str:
