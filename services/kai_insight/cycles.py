@@ -56,7 +56,10 @@ class CycleRecorder:
         self._cut_off: set[str] = set()
 
     async def run(self) -> None:
-        """Record until cancelled."""
+        """Record until cancelled; where nothing is to be recorded, remove what was, and end."""
+        if not self._settings.replay_retention:
+            await self._state.until_answered(lambda: recordings.clear(self._database))
+            return
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow(), name="follow cycles")
             tasks.create_task(self._write(), name="write cycles")
@@ -89,7 +92,8 @@ class CycleRecorder:
     def _keep(self, entry: Entry) -> None:
         if entry.base:
             self._cut_off.discard(entry.shard)
-        if entry.shard in self._cut_off or self._size + len(entry.data) > MOST_WAITING_BYTES > self._size:
+        no_room = 0 < self._size and self._size + len(entry.data) > MOST_WAITING_BYTES
+        if no_room or entry.shard in self._cut_off:
             self._cut_off.add(entry.shard)
             self._metrics.lost.inc()
             return

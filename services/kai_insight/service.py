@@ -118,18 +118,6 @@ class Recording:
                 store = await self._state.until_answered(lambda: open_store(self._database))
                 await self._record(store)
 
-    def _cycles(self, tasks: asyncio.TaskGroup) -> Iterator[asyncio.Task[None]]:
-        """The record of cycles, where it is wanted."""
-        if self._settings.replay_retention:
-            cycles = CycleRecorder(
-                self._host.client,
-                self._settings,
-                database=self._database,
-                state=self._state,
-                metrics=self._replays,
-            )
-            yield tasks.create_task(cycles.run(), name="record cycles")
-
     @contextmanager
     def _told(self) -> Iterator[None]:
         health = self._host.health
@@ -160,13 +148,20 @@ class Recording:
             retention=settings.retention,
             looking=lambda: follower.begun,
         )
+        cycles = CycleRecorder(
+            self._host.client,
+            settings,
+            database=self._database,
+            state=self._state,
+            metrics=self._replays,
+        )
         self._host.health.add("synced", lambda: follower.begun)
         try:
             async with asyncio.TaskGroup() as tasks:
                 beside = [
                     tasks.create_task(follower.run(), name="record"),
                     tasks.create_task(writer.keep_house(), name="keep house"),
-                    *self._cycles(tasks),
+                    tasks.create_task(cycles.run(), name="record cycles"),
                 ]
                 await writer.run()
                 for task in beside:

@@ -88,6 +88,11 @@ def forget(database: Database, *, before: float, most_bytes: int) -> int:
     return removed
 
 
+def clear(database: Database) -> None:
+    """Remove everything; raises as :func:`add`."""
+    database.write(lambda transaction: transaction.execute("DELETE FROM kai_recordings"))
+
+
 def size(database: Database) -> int:
     """Bytes of what is kept; raises as :func:`add`."""
     ((found,),) = database.read(

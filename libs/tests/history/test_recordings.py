@@ -100,3 +100,9 @@ def test_the_oldest_stretches_go_where_there_is_too_much_but_each_shard_keeps_it
     assert recordings.forget(store.database, before=NOON + 1e6, most_bytes=0) == 0
     assert found(store, shard="gold") == [(1, True), (2, False)]
     assert 0 < recordings.size(store.database) < kept
+
+
+def test_everything_goes_where_nothing_is_to_be_kept(store):
+    recordings.add(store.database, two_stretches())
+    recordings.clear(store.database)
+    assert (found(store), recordings.size(store.database)) == ([], 0)

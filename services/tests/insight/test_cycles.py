@@ -1,0 +1,126 @@
+"""Cycles are kept in order, as far as there is room for them while the store is away."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from deadlines import eventually
+from kai.history import recordings
+from kai.history.errors import StoreUnavailable
+from kai.history.recordings import Wanted
+from kai_insight import cycles
+from kai_insight.cycles import CycleRecorder
+from kai_insight.metrics import InsightMetrics, ReplayMetrics
+from kai_insight.settings import InsightSettings
+from kai_insight.writer import StoreState
+from services.tests.insight.recording import Recording
+
+WANTED = Wanted(shard="default")
+
+
+class Scheduler:
+    """Tells what the test says, in place of a stream."""
+
+    def __init__(self):
+        self.told = asyncio.Queue()
+
+    async def __call__(self, client, **_):
+        while True:
+            yield await self.told.get()
+
+
+class Shards:
+    """One, in place of those that the API server knows."""
+
+    def __init__(self, *_, **__):
+        pass
+
+    async def run(self, work, *, gone):
+        await work(cycles.Shard("kai-scheduler", "default"))
+
+
+@pytest.fixture
+def scheduler(monkeypatch):
+    made = Scheduler()
+    monkeypatch.setattr(cycles, "watch_cycles", made)
+    monkeypatch.setattr(cycles, "ShardFollower", Shards)
+    return made
+
+
+@pytest.fixture
+def registry():
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def recorder(store, registry):
+    def make(**settings):
+        return CycleRecorder(
+            None,
+            InsightSettings(write_interval=0.01, **settings),
+            database=store.database,
+            state=StoreState(InsightMetrics(registry)),
+            metrics=ReplayMetrics(registry),
+        )
+
+    return make
+
+
+def kept(store):
+    return [(each.number, each.base) for each in recordings.find(store.database, WANTED)]
+
+
+async def running(recorder, work):
+    task = asyncio.create_task(recorder.run())
+    try:
+        await work
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_what_a_scheduler_tells_is_kept_and_decided_again(scheduler, recorder, store, registry):
+    recording = Recording()
+    for entry in (recording.base(), recording.cycle(), recording.cycle()):
+        scheduler.told.put_nowait(entry)
+
+    async def look():
+        await eventually(lambda: kept(store), lambda found: found == [(0, True), (1, False), (2, False)])
+        await eventually(lambda: registry.get_sample_value("kai_replay_cycles_total"), lambda n: n == 2)
+
+    await running(recorder(), look())
+
+
+async def test_what_there_is_no_room_for_while_the_store_is_away_is_missing_up_to_the_next_base(
+    scheduler, recorder, store, registry, monkeypatch
+):
+    recording = Recording()
+    entries = [recording.base(), recording.cycle(), recording.cycle(), recording.base(), recording.cycle()]
+    monkeypatch.setattr(cycles, "MOST_WAITING_BYTES", len(entries[0].data) + 1)
+    add = recordings.add
+
+    def away(database, batch):
+        raise StoreUnavailable("it is away")
+
+    monkeypatch.setattr(recordings, "add", away)
+
+    async def look():
+        for entry in entries[:3]:
+            scheduler.told.put_nowait(entry)
+        await eventually(lambda: registry.get_sample_value("kai_replay_lost_cycles_total"), lambda n: n == 2)
+        monkeypatch.setattr(cycles, "MOST_WAITING_BYTES", 1 << 20)
+        monkeypatch.setattr(recordings, "add", add)
+        for entry in entries[3:]:
+            scheduler.told.put_nowait(entry)
+        await eventually(lambda: kept(store), lambda found: found == [(0, True), (2, True), (3, False)])
+
+    await running(recorder(replay_check=False), look())
+
+
+async def test_where_nothing_is_to_be_recorded_what_was_is_removed(scheduler, recorder, store):
+    recording = Recording()
+    recordings.add(store.database, [recording.base(), replace(recording.cycle(), at=0.0)])
+    await recorder(replay_retention=0).run()
+    assert kept(store) == []
