@@ -92,7 +92,7 @@ class CycleRecorder:
     def _keep(self, entry: Entry) -> None:
         if entry.base:
             self._cut_off.discard(entry.shard)
-        no_room = 0 < self._size and self._size + len(entry.data) > MOST_WAITING_BYTES
+        no_room = self._size > 0 and self._size + len(entry.data) > MOST_WAITING_BYTES
         if no_room or entry.shard in self._cut_off:
             self._cut_off.add(entry.shard)
             self._metrics.lost.inc()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -210,7 +212,21 @@ class Search:
                 if each is queue or 0 <= each.deserved[GPU] < value
             )
 
-        return self._least([each for each in values if each > queue.deserved[GPU]], raised)
+        made = self._least([each for each in values if each > queue.deserved[GPU]], raised)
+        return None if made is None else self._less_above(made)
+
+    def _less_above(self, made: Made) -> Made:
+        """The same with less for the queues above, where their quota need not be as much as the leaf's."""
+        quotas = {queue.name: queue.deserved[GPU] for queue in self._job.queue.path}
+        for change in made[1:]:
+            assert isinstance(change, SetBounds)
+            now, until = quotas[change.queue], change.amounts["gpu"]
+            values = map(float, range(int(now) + 1, math.ceil(until)))
+            without = tuple(each for each in made if each is not change)
+            less = [replace(change, amounts={"gpu": value}) for value in values]
+            tried = [without, *(tuple(new if each is change else each for each in made) for new in less)]
+            made = next((each for each in tried[:_ONE_BY_ONE] if self._helps(*each)), made)
+        return made
 
     # --- itself ----------------------------------------------------------------------------------
     def _preemptible(self) -> Made | None:

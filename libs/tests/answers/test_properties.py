@@ -124,10 +124,11 @@ def smaller(situation: Situation, job: Job, changes: Sequence[Change]) -> Iterat
 
     A constraint that goes, a gate, a delay, a queue and preemptibility have no size.
     """
-    # A quota that is to take back what others have is raised by whole GPUs on the whole way up at once.
+    # A quota that is to take back what others have is raised by whole GPUs, that of its own queue first.
     shared = all(isinstance(change, SetBounds) and change.bound is Bound.QUOTA for change in changes)
-    if len(changes) > 1 and not (shared and job.preemptible):
-        yield from ([each for each in changes if each is not change] for change in changes)
+    if len(changes) > 1:
+        needless = changes[1:] if shared and job.preemptible else changes
+        yield from ([each for each in changes if each is not change] for change in needless)
     if len(changes) == 1:
         yield from ([less] for less in less_of(situation, job, changes[0]))
     for change in changes:
