@@ -57,8 +57,8 @@ def replay(
     ] = "",
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="With --since: before that.")] = "",
     shard: Annotated[
-        str, typer.Option("--shard", help="Of --cycle and --since: the shard of the scheduler.")
-    ] = names.DEFAULT_SHARD,
+        str, typer.Option("--shard", help="Of --cycle and --since: the scheduler's shard [default].")
+    ] = "",
     output: Annotated[Output, typer.Option("-o", "--output", help="How to print.")] = Output.TABLE,
     now: Annotated[
         str,
@@ -72,6 +72,15 @@ def replay(
     """
     if sum((file is not None, bool(cycle), bool(since))) != 1:
         raise typer.BadParameter("give one of FILE, --cycle and --since")
+    for given, option, wanted_for, there in (
+        (now, "--now", "a FILE", file is not None),
+        (term, "--term", "--cycle", bool(cycle)),
+        (until, "--until", "--since", bool(since)),
+        (shard, "--shard", "--cycle and --since", file is None),
+    ):
+        if given and not there:
+            raise typer.BadParameter(f"is for {wanted_for}", param_hint=option)
+    shard = shard or names.DEFAULT_SHARD
     if file is not None:
         _of_file(file, output=output, now=_time(now))
         return

@@ -282,3 +282,12 @@ async def test_a_replay_is_of_one_thing(cluster):
     for arguments in ((), ("file.zip", "--cycle=1"), ("--cycle=1", "--since=1h")):
         status, _, told = await cluster.kai("replay", *arguments)
         assert (status, "give one of FILE, --cycle and --since" in told) == (2, True)
+    for arguments in (
+        ("file.zip", "--shard=gold"),
+        ("file.zip", "--until=1h"),
+        ("--cycle=1", "--now=2026-11-01"),
+        ("--since=1h", "--term=5"),
+    ):
+        status, _, told = await cluster.kai("replay", *arguments)
+        option = arguments[1].partition("=")[0]
+        assert (status, f"Invalid value for {option}: is for" in " ".join(told.split())) == (2, True), told
