@@ -316,7 +316,13 @@ class _Group:
     def _set_aside(self, room: Room) -> Reason:
         """The nodes with room have refused pods, and are left alone for a while."""
         closed = self.state.refusals.closed(self.situation.now)
-        until = closed.get("", {}) | closed.get(self.job.namespace, {})
+        may = np.logical_or.reduce([self.session.static.mask(each.cls) for each in self.tasks])
+        nodes = self.session.nodes.by_name
+        until = {
+            node: moment
+            for node, moment in (closed.get("", {}) | closed.get(self.job.namespace, {})).items()
+            if node in nodes and may[nodes[node].row]
+        }
         text = (
             f"nodes with room refused the last pods that they were given ({listed(sorted(until))}); "
             f"the first of them gets pods again at {rfc3339(min(until.values()))}"

@@ -220,13 +220,20 @@ class Search:
         quotas = {queue.name: queue.deserved[GPU] for queue in self._job.queue.path}
         for change in made[1:]:
             assert isinstance(change, SetBounds)
-            now, until = quotas[change.queue], change.amounts["gpu"]
-            values = map(float, range(int(now) + 1, math.ceil(until)))
-            without = tuple(each for each in made if each is not change)
-            less = [replace(change, amounts={"gpu": value}) for value in values]
-            tried = [without, *(tuple(new if each is change else each for each in made) for new in less)]
-            made = next((each for each in tried[:_ONE_BY_ONE] if self._helps(*each)), made)
+            made = self._least_of(change, made, now=quotas[change.queue]) or made
         return made
+
+    def _least_of(self, change: SetBounds, made: Made, *, now: float) -> Made | None:
+        """The same with as little of one quota as helps; without the change where it may stay as it is."""
+        until = change.amounts["gpu"]
+
+        def with_(value: float) -> Made:
+            if value == now:
+                return tuple(each for each in made if each is not change)
+            new = replace(change, amounts={"gpu": value})
+            return tuple(new if each is change else each for each in made)
+
+        return self._least([now, *map(float, range(int(now) + 1, math.ceil(until))), until], with_)
 
     # --- itself ----------------------------------------------------------------------------------
     def _preemptible(self) -> Made | None:

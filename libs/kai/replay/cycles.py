@@ -162,7 +162,7 @@ def _written(key: str, obj: Any) -> _Change:
 
 
 def _read(kind: Kind, change: _Change) -> Any:
-    if change.unread:
+    if change.uid or change.unread:
         return Unread(change.uid, change.unread)
     data = bytes(change.obj)
     return None if data == b"null" else objects.stored(kind, data)
@@ -192,7 +192,9 @@ class Again:
             yield from (f"{what} of {each}: decided then, not now" for each in before if each not in after)
             yield from (f"{what} of {each}: decided now, not then" for each in after if each not in before)
             if before != after and sorted(before) == sorted(after):
-                yield f"{what}s of {len(before)} pods: in another order, or other details"
+                yield f"{what}s of {len(before)} pods: in another order"
+            elif before == after and getattr(then, f"{what}s") != getattr(now, f"{what}s"):
+                yield f"{what}s of {len(before)} pods: the same places, and other details"
 
 
 class Replay:

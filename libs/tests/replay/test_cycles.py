@@ -12,9 +12,10 @@ from hypothesis import note
 from kai.bench.worlds import NOW, World
 from kai.engine import Engine
 from kai.engine.queueing.turns import Turns
-from kai.model.decisions import CycleResult
+from kai.model.decisions import BindDecision, CycleResult, PodRef
+from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import NodeStatus
-from kai.replay.cycles import Replay, read_cycle, take_base, write_cycle
+from kai.replay.cycles import Again, CycleRecord, Decided, Replay, read_cycle, take_base, write_cycle
 from kai.snapshot.changes import Changes, Unread, take_in
 from kai.snapshot.kinds import Kind, object_key
 from kai.snapshot.reports import BindDone, BindFailed, EvictionFailed, PodRan, PodRefused
@@ -116,3 +117,21 @@ def test_whoever_begins_between_any_two_cycles_decides_as_it_was_decided(world: 
             again = replay.decide(read_cycle(data))
             assert again.same, (first, again.record.number, list(again.differences()))
             replay.state.check()
+
+
+def test_a_difference_of_any_kind_is_told() -> None:
+    pod = PodRef(uid=PodUid("u"), namespace="ns", name="p", pod_group=PodGroupKey("ns/g"))
+    other = PodRef(uid=PodUid("v"), namespace="ns", name="q", pod_group=PodGroupKey("ns/g"))
+    first, second = BindDecision(pod=pod, node="a"), BindDecision(pod=other, node="a")
+
+    def told(then: list[BindDecision], now: list[BindDecision]) -> list[str]:
+        record = CycleRecord(number=1, version=1, now=NOW, decided=Decided(binds=tuple(then)))
+        again = Again(record, CycleResult(binds=tuple(now)))
+        assert again.same is (then == now)
+        return list(again.differences())
+
+    assert told([first], [first]) == []
+    assert told([first], []) == ["bind of ns/p to a: decided then, not now"]
+    assert told([first, second], [second, first]) == ["binds of 2 pods: in another order"]
+    part = msgspec.structs.replace(first, gpu_portion=0.5)
+    assert told([first], [part]) == ["binds of 1 pods: the same places, and other details"]
