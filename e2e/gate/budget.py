@@ -6,7 +6,8 @@ import enum
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -43,9 +44,12 @@ class Result:
 
 
 class Runner(Protocol):
-    """Runs a command for at most so many seconds; its exit status, or None if it was cut off."""
+    """Runs a command for at most so many seconds; its exit status, or None if it was cut off.
 
-    def __call__(self, command: Sequence[str], *, seconds: float | None) -> int | None:
+    ``aside``: at the lowest priority, and what it prints comes at its end.
+    """
+
+    def __call__(self, command: Sequence[str], *, seconds: float | None, aside: bool) -> int | None:
         """Run it."""
 
 
@@ -72,12 +76,11 @@ class Gate:
     def decide(self) -> bool:
         """Run what there is time for, and tell what came of it; whether nothing failed."""
         results: list[Result] = []
-        for stage in self.in_order():
-            began = self.clock()
-            findings.forget(stage.reports)
-            result = self._result_of(stage, results)
-            minutes = (self.clock() - began) / 60
-            results.append(replace(result, minutes=minutes, found=tuple(findings.read(stage.reports))))
+        for first, *guests in self._at_once():
+            with ThreadPoolExecutor() as pool:
+                beside = [pool.submit(self._timed, guest, results) for guest in guests]
+                own = self._timed(first, results)
+            results += [own, *(one.result() for one in beside)]
         self._sum_up(results)
         return all(result.outcome is not Outcome.FAILED for result in results)
 
@@ -87,7 +90,23 @@ class Gate:
         others = [stage for stage in self.stages if not stage.needed]
         return needed + sorted(others, key=lambda stage: (self.changes.age(stage.concerns), stage.minutes))
 
+    def _at_once(self) -> Iterator[list[Stage]]:
+        """The stages in order; with the first that is a host come all its guests."""
+        stages = self.in_order()
+        host = next((stage for stage in stages if stage.host), None)
+        guests = [stage for stage in stages if stage.guest and host]
+        for stage in stages:
+            if stage not in guests:
+                yield [stage, *guests] if stage is host else [stage]
+
     # --- one stage -----------------------------------------------------------------------------
+    def _timed(self, stage: Stage, before: Sequence[Result]) -> Result:
+        began = self.clock()
+        findings.forget(stage.reports)
+        result = self._result_of(stage, before)
+        minutes = (self.clock() - began) / 60
+        return replace(result, minutes=minutes, found=tuple(findings.read(stage.reports)))
+
     def _result_of(self, stage: Stage, before: Sequence[Result]) -> Result:
         missed = next((one for one in before if one.stage.needed and one.outcome is Outcome.FAILED), None)
         if missed is not None:
@@ -124,7 +143,7 @@ class Gate:
     def _do(self, stage: Stage, command: Sequence[str]) -> int | None:
         self.say(f"## minute {self._minutes():.0f}: {shlex.join(command)}")
         left = 60 * (CUT_MINUTES - self._minutes())
-        return self.run(command, seconds=None if stage.needed else max(1.0, left))
+        return self.run(command, seconds=None if stage.needed else max(1.0, left), aside=stage.guest)
 
     # --- time ----------------------------------------------------------------------------------
     def _minutes(self) -> float:

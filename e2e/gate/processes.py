@@ -6,6 +6,8 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Sequence
 
@@ -13,20 +15,32 @@ from collections.abc import Sequence
 GRACE_SECONDS = 120.0
 #: What the system may take to end what it was told to kill.
 KILL_SECONDS = 120.0
+LOWEST = ("nice", "--adjustment=19")
 
 
-def run(command: Sequence[str], *, seconds: float | None) -> int | None:
+def run(command: Sequence[str], *, seconds: float | None, aside: bool = False) -> int | None:
     """Run a command in a process group of its own; its exit status, or None if it was cut off.
 
     It is asked to end as by Ctrl-C, so that it says what it has found so far, and killed after a while.
+    ``aside``: at the lowest priority, and what it prints comes at its end, not between other lines.
     """
-    process = subprocess.Popen(command, start_new_session=True, preexec_fn=_heed_interrupts)
-    try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        _end(process)
+    with tempfile.TemporaryFile() if aside else contextlib.nullcontext() as output:
+        process = subprocess.Popen(
+            [*LOWEST, *command] if aside else command,
+            start_new_session=True,
+            preexec_fn=_heed_interrupts,
+            stdout=output,
+            stderr=subprocess.STDOUT if aside else None,
+        )
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            _end(process)
+            if output is not None:
+                output.seek(0)
+                sys.stdout.write(output.read().decode(errors="replace"))
 
 
 def _heed_interrupts() -> None:

@@ -13,12 +13,16 @@ class Stage:
     ``needed``: it is run whatever the time, to its end, and nothing is run after it has failed.
     ``minutes``: what it takes on a quiet machine of 2 cores.
     ``concerns``: beginnings of paths; a stage comes early if a recent commit has changed something there.
+    ``host``: it lasts as long as a clock says and leaves the machine idle for most of it.
+    ``guest``: no clock judges it; it is run beside the host, at the lowest priority.
     """
 
     name: str
     command: tuple[str, ...]
     minutes: float
     needed: bool = False
+    host: bool = False
+    guest: bool = False
     concerns: tuple[str, ...] = ()
     #: Run before; where it fails, the stage is left out, for a reason that is no fault of this code.
     preparation: tuple[str, ...] = ()
@@ -62,6 +66,7 @@ STAGES: Final = (
         # Both at once: each waits for most of its time.
         _TROUBLE,
         minutes=7,
+        host=True,
         concerns=(
             "e2e/soak/",
             "e2e/hostile/",
@@ -82,12 +87,14 @@ STAGES: Final = (
         "random worlds",
         ("make", "fuzz", "CASES=100"),
         minutes=2,
+        guest=True,
         concerns=("libs/kai/engine/", "libs/kai/snapshot/", "libs/kai/replay/"),
     ),
     Stage(
         "images without a daemon",
         ("make", "images"),
         minutes=5,
+        guest=True,
         concerns=("Dockerfile", ".dockerignore", "requirements-", "sbom.py", "pyproject.toml", "e2e/images/"),
         # Not every machine can: other systems than Debian, users without rights.
         preparation=("make", "images", "ARGS=--base"),

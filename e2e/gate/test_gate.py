@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from deadlines import until
+from deadlines import patience, until
 from e2e.gate import changes, processes
 from e2e.gate.budget import CUT_MINUTES, START_MINUTES, Gate
 from e2e.gate.changes import Changes
@@ -34,7 +35,7 @@ class Plan:
     ran: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
-    def run(self, command: Sequence[str], *, seconds: float | None) -> int | None:
+    def run(self, command: Sequence[str], *, seconds: float | None, aside: bool) -> int | None:
         name = " ".join(command)
         tries = sum(one == name for one in self.ran)
         self.ran.append(name)
@@ -50,6 +51,31 @@ class Plan:
     @property
     def text(self) -> str:
         return "\n".join(self.said)
+
+
+class Meeting(Plan):
+    """Its commands end only when the host and all guests are there; they are told from what ran alone."""
+
+    together = threading.Barrier(3)
+
+    def run(self, command: Sequence[str], *, seconds: float | None, aside: bool) -> int | None:
+        if command[0] in {"host", "guest a", "guest b"}:
+            self.together.wait(patience())
+        self.said.append(f"{command[0]} {'aside' if aside else 'itself'}")
+        return 1 if command[0] == "guest b" else 0
+
+
+def test_guests_are_run_beside_their_host_and_judged_like_others():
+    host = Stage("host", ("host",), minutes=7, host=True)
+    guests = [Stage(name, (name,), minutes=1, guest=True) for name in ("guest a", "guest b")]
+    plan = Meeting()
+    assert not plan.gate(TESTS, guests[0], LONG, host, guests[1]).decide()
+    ran = [line for line in plan.said if line.endswith(("aside", "itself"))]
+    assert (ran[0], ran[-1]) == ("make itself", "long itself")
+    assert sorted(ran[1:-1]) == ["guest a aside", "guest b aside", "host itself"]
+    assert [line for line in plan.text.splitlines() if "FAILED  " in line] == [
+        "##   FAILED      0.0 min  guest b (status 1)"
+    ]
 
 
 def test_all_stages_are_run_and_summed_up_with_their_minutes():
@@ -148,7 +174,7 @@ def finds(tmp_path, monkeypatch):
 
     def plan(**found):
         class Finding(Plan):
-            def run(self, command, *, seconds):
+            def run(self, command, *, seconds, aside):
                 folder, said = found["_".join(command[0].split())]
                 Path(folder).mkdir(exist_ok=True)
                 Path(folder, "report.json").write_text(
@@ -271,6 +297,12 @@ def test_every_path_that_a_stage_is_about_exists():
 # --- processes -----------------------------------------------------------------------------------
 def test_a_command_that_ends_in_time_gives_its_status():
     assert processes.run((sys.executable, "-c", "raise SystemExit(3)"), seconds=None) == 3
+
+
+def test_a_command_aside_yields_to_all_others_and_prints_when_it_is_done(capsys):
+    command = (sys.executable, "-c", "import os; print('niceness', os.nice(0))")
+    assert processes.run(command, seconds=None, aside=True) == 0
+    assert capsys.readouterr().out == "niceness 19\n"
 
 
 STAYS = """
