@@ -1,4 +1,7 @@
-"""Decides recorded cycles again as they come, and says where it comes to another end."""
+"""Decides recorded cycles again as they come, and says where it comes to another end.
+
+What waits in the state that it comes to is looked at in between (:mod:`kai_insight.examiner`).
+"""
 
 from __future__ import annotations
 
@@ -14,23 +17,51 @@ import structlog
 
 from kai.history.recordings import Entry
 from kai.replay.cycles import RecordingError, Replay, read_cycle
+from kai_insight.examiner import Examiner
 from kai_insight.metrics import ReplayMetrics
+from kai_insight.verdicts import Verdicts
 
 #: What waits to be looked at; with more, the next base is waited for.
 MOST_WAITING_BYTES: Final = 64 << 20
 #: Lines of a difference that the log is told.
 _SHOWN: Final = 10
 _NICENESS: Final = 10
+#: What looks at what waits, rests so many times as long.
+_REST: Final = 4.0
 
 _log = structlog.get_logger(__name__)
+
+
+class Examination:
+    """When what waits is looked at, and where to it is told.
+
+    Args:
+        interval: seconds from one look to the next; after one that took long it is longer.
+    """
+
+    def __init__(self, examiner: Examiner, verdicts: Verdicts, *, interval: float) -> None:
+        self.examiner, self.verdicts = examiner, verdicts
+        self._interval = interval
+        self._clock = asyncio.get_running_loop().time
+        self._due = self._clock() + interval
+
+    @property
+    def wait(self) -> float:
+        """Seconds until the next look."""
+        return max(self._due - self._clock(), 0.0)
+
+    def done(self, took: float) -> None:
+        """A look took so many seconds."""
+        self._due = self._clock() + max(self._interval, took * _REST)
 
 
 class Checker:
     """Of one shard. It works in a thread of its own, behind those that have something to answer."""
 
-    def __init__(self, shard: str, metrics: ReplayMetrics) -> None:
+    def __init__(self, shard: str, metrics: ReplayMetrics, *, examination: Examination | None = None) -> None:
         self._shard = shard
         self._metrics = metrics
+        self._examination = examination
         self._waiting: deque[Entry] = deque()
         self._size = 0
         self._replay: Replay | None = None
@@ -58,16 +89,41 @@ class Checker:
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
         self._worker.shutdown(wait=False, cancel_futures=True)
+        if self._examination is not None:
+            self._examination.verdicts.drop(self._shard)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             while not self._waiting:
                 self._news.clear()
-                await self._news.wait()
+                if self._examination is None:
+                    await self._news.wait()
+                else:
+                    await self._examine_until_news(self._examination)
             entry = self._waiting.popleft()
             self._size -= len(entry.data)
             await loop.run_in_executor(self._worker, self._look, entry)
+
+    async def _examine_until_news(self, examination: Examination) -> None:
+        """Look at what waits as often as is due; only ever in the state that the last cycle left."""
+        loop = asyncio.get_running_loop()
+        while not self._waiting:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(examination.wait):
+                    await self._news.wait()
+                    return
+            began = loop.time()
+            if self._replay is not None:  # without a state what was found before stands
+                look = examination.examiner.look
+                try:
+                    found = await loop.run_in_executor(self._worker, look, self._replay)
+                except Exception:  # noqa: BLE001 (replays go on, and the next look may be right)
+                    _log.exception("what waits cannot be looked at", shard=self._shard)
+                else:
+                    waiting = examination.examiner.waiting
+                    examination.verdicts.take(self._shard, found, waiting=waiting)
+            examination.done(loop.time() - began)
 
     def _look(self, entry: Entry) -> None:
         try:

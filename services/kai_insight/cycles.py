@@ -16,9 +16,11 @@ from kai.history.recordings import Entry
 from kai.kube.client import KubeClient
 from kai.wire.cycles import watch_cycles
 from kai.wire.shards import Shard, ShardFollower
-from kai_insight.checker import Checker
+from kai_insight.checker import Checker, Examination
+from kai_insight.examiner import Examiner
 from kai_insight.metrics import ReplayMetrics
 from kai_insight.settings import InsightSettings
+from kai_insight.verdicts import Verdicts
 from kai_insight.writer import StoreState
 
 #: From one base to the next: so much has to be decided again at most before the cycle that somebody asks for.
@@ -42,6 +44,7 @@ class CycleRecorder:
         database: Database,
         state: StoreState,
         metrics: ReplayMetrics,
+        verdicts: Verdicts,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
@@ -49,6 +52,7 @@ class CycleRecorder:
         self._database = database
         self._state = state
         self._metrics = metrics
+        self._verdicts = verdicts
         self._now = now
         self._waiting: list[Entry] = []
         self._size = 0
@@ -79,7 +83,7 @@ class CycleRecorder:
             base_seconds=BASE_SECONDS,
             tls=settings.tls,
         )
-        checker = Checker(shard.name, self._metrics) if settings.replay_check else None
+        checker = self._checker(shard) if settings.replay_check else None
         try:
             async for entry in entries:
                 self._keep(entry)
@@ -88,6 +92,14 @@ class CycleRecorder:
         finally:
             if checker is not None:
                 await checker.close()
+
+    def _checker(self, shard: Shard) -> Checker:
+        settings = self._settings
+        examination = None
+        if settings.verdict_interval:
+            examiner = Examiner(most_pods=settings.verdict_pods)
+            examination = Examination(examiner, self._verdicts, interval=settings.verdict_interval)
+        return Checker(shard.name, self._metrics, examination=examination)
 
     def _keep(self, entry: Entry) -> None:
         if entry.base:

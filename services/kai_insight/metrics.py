@@ -79,6 +79,25 @@ class ForecastMetrics:
         self._held.labels(quantile).inc(held)
 
 
+class VerdictMetrics:
+    """Of pod groups that wait, and why."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._groups = Gauge(
+            "kai_verdict_pod_groups",
+            "Pod groups that wait, by what has to happen before they start and the reason",
+            ("verdict", "code"),
+            registry=registry,
+        )
+        self._known: set[tuple[str, str]] = set()
+
+    def know(self, groups: Counts[tuple[str, str]]) -> None:
+        """How many wait, by verdict and code; what was there before and is no more stays with 0."""
+        self._known |= set(groups)
+        for verdict, code in self._known:
+            self._groups.labels(verdict, code).set(groups[verdict, code])
+
+
 class ReplayMetrics:
     """Of cycles that are recorded, and decided again."""
 

@@ -21,18 +21,20 @@ from kai.runtime.advertising import advertised_host
 from kai.tls import CertificateFiles
 from kai.wire.serving import CannotListen, serve
 from kai.wire.v1.history_pb2_grpc import add_HistoryServiceServicer_to_server
+from kai.wire.v1.verdict_pb2_grpc import add_VerdictServiceServicer_to_server
 from kai_insight.buffer import Buffer
 from kai_insight.cycles import CycleRecorder
 from kai_insight.forecasts import Forecasts
 from kai_insight.http.server import HttpServer
-from kai_insight.metrics import ForecastMetrics, InsightMetrics, ReplayMetrics
+from kai_insight.metrics import ForecastMetrics, InsightMetrics, ReplayMetrics, VerdictMetrics
 from kai_insight.recorder import Recorder
 from kai_insight.servicer import HistoryServicer
 from kai_insight.settings import InsightSettings
+from kai_insight.verdicts import Verdicts, VerdictServicer
 from kai_insight.writer import StoreState, Writer
 
 LEASE: Final = names.INSIGHT_LEASE
-SERVICE: Final = "kai.wire.v1.HistoryService"
+SERVICES: Final = ("kai.wire.v1.HistoryService", "kai.wire.v1.VerdictService")
 
 _log = structlog.get_logger(__name__)
 
@@ -58,9 +60,10 @@ class InsightService:
                 listen=settings.grpc_listen,
             )
         forecasts = Forecasts(ForecastMetrics(host.metrics))
-        work = Recording(host, settings, database, forecasts)
+        verdicts = Verdicts(VerdictMetrics(host.metrics))
+        work = Recording(host, settings, database, forecasts, verdicts)
         try:
-            async with self._served(host, database, forecasts) as port:
+            async with self._served(host, database, forecasts, verdicts) as port:
                 reached = advertised_host(settings.advertise_host, listen=settings.grpc_listen)
                 elector = host.elector(LEASE, endpoint=f"{reached}:{port}")
                 await host.until_stopping(elector.lead(work.run), *self._over_http(host, database))
@@ -85,14 +88,17 @@ class InsightService:
         yield server.run()
 
     def _served(
-        self, host: Host, database: Database, forecasts: Forecasts
+        self, host: Host, database: Database, forecasts: Forecasts, verdicts: Verdicts
     ) -> AbstractAsyncContextManager[int]:
-        servicer = HistoryServicer(database, forecasts)
+        history, told = HistoryServicer(database, forecasts), VerdictServicer(verdicts)
         return serve(
             self.settings.grpc_listen,
-            [lambda server: add_HistoryServiceServicer_to_server(servicer, server)],
+            [
+                lambda server: add_HistoryServiceServicer_to_server(history, server),
+                lambda server: add_VerdictServiceServicer_to_server(told, server),
+            ],
             tls=self.settings.tls,
-            services=[SERVICE],
+            services=SERVICES,
             metrics=host.metrics,
         )
 
@@ -101,10 +107,16 @@ class Recording:
     """What the leader does."""
 
     def __init__(
-        self, host: Host, settings: InsightSettings, database: Database, forecasts: Forecasts
+        self,
+        host: Host,
+        settings: InsightSettings,
+        database: Database,
+        forecasts: Forecasts,
+        verdicts: Verdicts,
     ) -> None:
         self._host = host
         self._forecasts = forecasts
+        self._verdicts = verdicts
         self._settings = settings
         self._database = database
         self._metrics = InsightMetrics(host.metrics)
@@ -154,18 +166,24 @@ class Recording:
             database=self._database,
             state=self._state,
             metrics=self._replays,
+            verdicts=self._verdicts,
         )
         self._host.health.add("synced", lambda: follower.begun)
         try:
-            async with asyncio.TaskGroup() as tasks:
-                beside = [
-                    tasks.create_task(follower.run(), name="record"),
-                    tasks.create_task(writer.keep_house(), name="keep house"),
-                    tasks.create_task(cycles.run(), name="record cycles"),
-                ]
-                await writer.run()
-                for task in beside:
-                    task.cancel()
+            with self._verdicts.found():
+                await self._together(follower, writer, cycles)
         finally:
             self._metrics.lost.inc(buffer.refused)
             self._host.health.remove("synced")
+
+    async def _together(self, follower: Recorder, writer: Writer, cycles: CycleRecorder) -> None:
+        """Until the writer ends."""
+        async with asyncio.TaskGroup() as tasks:
+            beside = [
+                tasks.create_task(follower.run(), name="record"),
+                tasks.create_task(writer.keep_house(), name="keep house"),
+                tasks.create_task(cycles.run(), name="record cycles"),
+            ]
+            await writer.run()
+            for task in beside:
+                task.cancel()

@@ -45,6 +45,15 @@ class InsightSettings(ListenerSettings):
         True, description="decide recorded cycles again as they come, and count what differs"
     )
 
+    verdict_interval: Duration = Field(
+        10.0,
+        ge=0,
+        description="time between two looks at why pod groups wait; none with 0, or without --replay-check",
+    )
+    verdict_pods: int = Field(
+        20_000, ge=0, description="pods of a cluster up to which these looks are taken; copies take memory"
+    )
+
     grpc_listen: Listen = Field(":9091", description="host:port of questions about the history")
     http_listen: OptionalListen = Field(
         "",

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.resources import POD_GROUPS, PODS
 from kai.model.decisions import Eviction, Nomination, Outcome, PodGroupOutcome
+from kai.model.objects import OwnerReference
 from kai.wire.sessions import SessionUpdate
 from kai_podgroup_controller.cluster import Cluster
-from kai_podgroup_controller.conditions import UNSCHEDULABLE, message_of
+from kai_podgroup_controller.conditions import UNSCHEDULABLE, shown_by
 from kai_podgroup_controller.facts import WatchedGroup, WatchedPod
 from kai_podgroup_controller.outcomes import News
 from kai_podgroup_controller.pods import unschedulable_pods
+
+#: Pods of an evicted gang that are named beside the first.
+_NAMED: Final = 4
 
 
 class Announcer:
@@ -22,12 +29,17 @@ class Announcer:
 
     def announce(self, update: SessionUpdate) -> None:
         """Announce what a session did."""
-        for eviction in update.evictions:
-            self._evicted(eviction)
+        gangs: dict[tuple[str, str, str], list[Eviction]] = {}
+        for each in update.evictions:
+            gangs.setdefault((each.pod.pod_group, each.action, each.evictor), []).append(each)
+        for evictions in gangs.values():
+            self._evicted(evictions)
         for nomination in update.nominations:
             self._pipelined(nomination)
 
-    def _evicted(self, eviction: Eviction) -> None:
+    def _evicted(self, evictions: Sequence[Eviction]) -> None:
+        """Pods of one group go for one reason: one event, on the group and on the workload that it is of."""
+        eviction = evictions[0]
         group = self._cluster.groups.get(eviction.pod.pod_group)
         if group is None:
             return
@@ -39,9 +51,13 @@ class Announcer:
         if name:
             annotations["evictor-pod-group-namespace"] = namespace
             annotations["evictor-pod-group-name"] = name
-        self._recorder.emit(
-            _group(group), "Normal", "Evict", eviction.message, annotations, action="Evicting"
-        )
+        others = [each.pod.name for each in evictions[1:]]
+        message = eviction.message
+        if others:
+            message += f", and with it {len(others)} more of its pods: {_some(others)}"
+        about = [_group(group)] if group.owner is None else [_group(group), _owner(group, group.owner)]
+        for regarding in about:
+            self._recorder.emit(regarding, "Normal", "Evict", message, annotations, action="Evicting")
 
     def _pipelined(self, nomination: Nomination) -> None:
         pod = self._cluster.pods.get(f"{nomination.pod.namespace}/{nomination.pod.name}")
@@ -49,14 +65,15 @@ class Announcer:
             message = f"pod {pod.key} waits for resources that are being released on node {nomination.node}"
             self._recorder.emit(_pod(pod), "Normal", "Pipelined", message, action="Scheduling")
 
-    def announce_outcome(self, group: WatchedGroup, outcome: PodGroupOutcome, news: News) -> None:
-        """Announce what a session found about a group.
+    def announce_outcome(
+        self, group: WatchedGroup, outcome: PodGroupOutcome, news: News, *, message: str
+    ) -> None:
+        """Announce what a session found about a group, of which the user is told so.
 
         Of what may have been announced before our time only that is repeated which the objects do not
         show, so that a restart announces nothing twice.
         """
         inherited = news.found_earlier and group.key in self._cluster.inherited
-        message = message_of(group, outcome.message)
         if news.staleness and not inherited:
             self._about(group, "StaleJob", outcome.staleness)
         match outcome.outcome:
@@ -68,18 +85,37 @@ class Announcer:
                     )
             case Outcome.NOT_READY if not inherited:
                 self._about(group, "NotReady", message)
-            case Outcome.UNSCHEDULABLE if not (inherited and _shows(group, message)):
+            case Outcome.UNSCHEDULABLE if not (inherited and shown_by(group) == message):
                 self._about(group, UNSCHEDULABLE, message)
         for pod, text in unschedulable_pods(group, outcome, self._cluster):
             if not (inherited and pod.scheduled[2] == text):
                 self._recorder.emit(_pod(pod), "Warning", UNSCHEDULABLE, text, action="Scheduling")
 
+    def announce_verdict(self, group: WatchedGroup, outcome: PodGroupOutcome, *, message: str) -> None:
+        """Announce another verdict behind the same outcome, if it was not announced before our time."""
+        inherited = group.key in self._cluster.inherited
+        if outcome.outcome is Outcome.UNSCHEDULABLE and not (inherited and shown_by(group) == message):
+            self._about(group, UNSCHEDULABLE, message)
+        elif outcome.outcome is Outcome.NOT_READY and not inherited:
+            self._about(group, "NotReady", message)
+
     def _about(self, group: WatchedGroup, reason: str, message: str) -> None:
         self._recorder.emit(_group(group), "Normal", reason, message, action="Scheduling")
 
 
-def _shows(group: WatchedGroup, message: str) -> bool:
-    return bool(group.conditions) and group.conditions[-1].message == message
+def _some(pods: Sequence[str]) -> str:
+    more = len(pods) - _NAMED
+    return ", ".join(pods[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _owner(group: WatchedGroup, owner: OwnerReference) -> ObjectReference:
+    return ObjectReference(
+        api_version=owner.api_version,
+        kind=owner.kind,
+        namespace=group.namespace,
+        name=owner.name,
+        uid=owner.uid,
+    )
 
 
 def _group(group: WatchedGroup) -> ObjectReference:

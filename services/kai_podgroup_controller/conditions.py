@@ -12,10 +12,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
+import msgspec
+
 from kai.model import names, quantity
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome
 from kai.model.objects import Json, ResourceList, SchedulingCondition
 from kai.model.resource_lists import parsed
+from kai.model.verdicts import SEPARATOR
 from kai_podgroup_controller.facts import WatchedGroup
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
@@ -29,36 +32,53 @@ def message_of(group: WatchedGroup, text: str) -> str:
     return f"Node-Pool '{group.node_pool}': {text}" if group.single_attempt else text
 
 
+def shown_by(group: WatchedGroup) -> str:
+    """The message of its newest condition."""
+    return group.conditions[-1].message if group.conditions else ""
+
+
 def updated(
-    group: WatchedGroup, outcome: PodGroupOutcome, *, now: datetime
+    group: WatchedGroup, outcome: PodGroupOutcome, *, message: str, now: datetime
 ) -> tuple[SchedulingCondition, ...] | None:
-    """The conditions after this outcome; None if they stay as they are."""
+    """The conditions after this outcome, of which the user is told so; None if they stay as they are."""
     if outcome.clear_conditions:
         return () if group.conditions else None
     if outcome.outcome is not Outcome.UNSCHEDULABLE or not outcome.write_condition:
         return None
-    return with_condition(
-        group.conditions, _condition(group, outcome, transition=_next_id(group.conditions), now=now)
-    )
+    new = _condition(group, outcome, message, transition=_next_id(group.conditions), now=now)
+    return with_condition(group.conditions, new)
 
 
 def with_condition(
     conditions: Sequence[SchedulingCondition], new: SchedulingCondition
 ) -> tuple[SchedulingCondition, ...] | None:
-    """``new`` as the last and the only one of its node pool; None if the last one says the same."""
-    if conditions and _says_same(conditions[-1], new):
-        return None
+    """``new`` as the last and the only one of its node pool; None if the last one says the same.
+
+    Where but the verdict behind the scheduler's words is another, nothing has come to another state.
+    """
+    last = conditions[-1] if conditions else None
+    if last is not None and _says_same(last, new):
+        if last.message == new.message:
+            return None
+        new = msgspec.structs.replace(
+            new, last_transition_time=last.last_transition_time, transition_id=last.transition_id
+        )
     return (*(each for each in conditions if each.node_pool != new.node_pool), new)
 
 
 def _says_same(one: SchedulingCondition, other: SchedulingCondition) -> bool:
-    return (one.type, one.node_pool, one.reason, one.message, one.status) == (
+    return (one.type, one.node_pool, one.reason, _own(one.message), one.status) == (
         other.type,
         other.node_pool,
         other.reason,
-        other.message,
+        _own(other.message),
         other.status,
     )
+
+
+def _own(message: str) -> str:
+    """What the scheduler says of it."""
+    return message.partition(SEPARATOR)[0]
 
 
 def _next_id(conditions: Sequence[SchedulingCondition]) -> str:
@@ -67,13 +87,13 @@ def _next_id(conditions: Sequence[SchedulingCondition]) -> str:
 
 
 def _condition(
-    group: WatchedGroup, outcome: PodGroupOutcome, *, transition: str, now: datetime
+    group: WatchedGroup, outcome: PodGroupOutcome, message: str, *, transition: str, now: datetime
 ) -> SchedulingCondition:
     return SchedulingCondition(
         type=UNSCHEDULABLE_ON_NODE_POOL,
         node_pool=group.node_pool,
         reason=UNSCHEDULABLE,
-        message=message_of(group, outcome.message),
+        message=message,
         reasons=[_reason(explanation) for explanation in outcome.explanations],
         last_transition_time=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         status="True",

@@ -124,6 +124,8 @@ class WatchedGroup:
     resource_version: int
     #: Uids of the pods that it belongs to, if it belongs to pods alone.
     owner_pods: frozenset[str]
+    #: The workload that it was made for; none where nobody owns it.
+    owner: OwnerReference | None
     node_pool: str
     priority_class: str
     preemptibility: str
@@ -176,6 +178,7 @@ def watched_group(group: PodGroup, *, node_pool_label_key: str) -> WatchedGroup:
         uid=meta.uid,
         resource_version=version(meta.resource_version),
         owner_pods=_owner_pods(meta.owner_references or ()),
+        owner=next(iter(meta.owner_references or ()), None),
         node_pool=group.labels.get(node_pool_label_key) or DEFAULT_NODE_POOL,
         priority_class=spec.priority_class_name,
         preemptibility=spec.preemptibility,

@@ -37,6 +37,7 @@ from kai_podgroup_controller.facts import PodRecord, WatchedGroup, WatchedPod
 from kai_podgroup_controller.faults import WELL_AGAIN, faulty_pods, well_again
 from kai_podgroup_controller.outcomes import OutcomeBook
 from kai_podgroup_controller.pods import condition_patch, unschedulable_pods, wants_condition
+from kai_podgroup_controller.verdicts import VerdictBook
 
 #: How long a status is held back for pods that are about to be placed.
 PATIENCE_SECONDS = 10.0
@@ -60,6 +61,7 @@ class Reconciler:
         client: KubeClient,
         cluster: Cluster,
         book: OutcomeBook,
+        verdicts: VerdictBook,
         announcer: Announcer,
         *,
         persist_last_start: bool = False,
@@ -69,6 +71,7 @@ class Reconciler:
         self._client = client
         self._cluster = cluster
         self._book = book
+        self._verdicts = verdicts
         self._announcer = announcer
         self._persist_last_start = persist_last_start
         self._clock = clock or asyncio.get_running_loop().time
@@ -81,15 +84,15 @@ class Reconciler:
         """Write what differs. Seconds after which to look again, None if nothing is held back."""
         group = self._cluster.groups.get(key)
         if group is None:
+            self._verdicts.forget(key)
             self._held_back.pop(key, None)
             self._written_at.pop(key, None)
             return None
         if (wait := self._wait_for_its_end(group)) > 0:
             return wait
         outcome = self._book.get(key)
-        news = self._book.take_news(key)
-        if outcome is not None and news is not None:
-            self._announcer.announce_outcome(group, outcome, news)
+        if outcome is not None:
+            self._announce(group, outcome)
         try:
             again = await self._status(group, outcome)
             if outcome is not None:
@@ -101,6 +104,21 @@ class Reconciler:
         except errors.Conflict:
             return SETTLING_SECONDS
         return again
+
+    def _announce(self, group: WatchedGroup, outcome: PodGroupOutcome) -> None:
+        if not self._book.says_no(group.key):
+            self._verdicts.forget(group.key)
+        news, other_verdict = self._book.take_news(group.key), self._verdicts.take_news(group.key)
+        if news is not None:
+            message = self._message(group, outcome)
+            self._announcer.announce_outcome(group, outcome, news, message=message)
+        elif other_verdict:
+            self._announcer.announce_verdict(group, outcome, message=self._message(group, outcome))
+
+    def _message(self, group: WatchedGroup, outcome: PodGroupOutcome) -> str:
+        """What users are told of a group."""
+        text = conditions.message_of(group, outcome.message)
+        return self._verdicts.message(group.key, text, shown=conditions.shown_by(group))
 
     # --- the group's status --------------------------------------------------------------------
     async def _status(self, group: WatchedGroup, outcome: PodGroupOutcome | None) -> float | None:
@@ -156,9 +174,11 @@ class Reconciler:
         resources = accounting.difference(wanted, group.resources)
         if resources is not None:
             patch["resourcesStatus"] = resources
-        found = conditions.updated(group, outcome, now=self._now()) if outcome is not None else None
-        if found is not None:
-            patch["schedulingConditions"] = _listed(found)
+        if outcome is not None:
+            message = self._message(group, outcome)
+            found = conditions.updated(group, outcome, message=message, now=self._now())
+            if found is not None:
+                patch["schedulingConditions"] = _listed(found)
         return patch
 
     def _is_settling(self, group: WatchedGroup) -> bool:

@@ -18,19 +18,23 @@ from kai.kube.resources import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from kai.kube.workqueue import QueueMetrics, WorkQueue
 from kai.model.dra import ResourceClaim
 from kai.model.objects import Node, PodGroup, PriorityClass, Queue
+from kai.model.verdicts import SEPARATOR
 from kai.runtime import Host, freeze_garbage
 from kai.runtime.webhook import WebhookServer
 from kai.tls import CertificateFiles
 from kai.validation.registration import VALIDATE_POD_GROUP
 from kai.wire.sessions import NOTHING, SessionUpdate, take_each, watch_sessions
 from kai.wire.shards import Shard, ShardFollower
+from kai.wire.verdicts import watch_verdicts
 from kai_podgroup_controller.announcer import Announcer
 from kai_podgroup_controller.cluster import Cluster
+from kai_podgroup_controller.conditions import shown_by
 from kai_podgroup_controller.facts import PodRecord
 from kai_podgroup_controller.faults import FaultBook
 from kai_podgroup_controller.outcomes import OutcomeBook
 from kai_podgroup_controller.reconciler import SETTLING_SECONDS, Reconciler
 from kai_podgroup_controller.settings import PodGroupControllerSettings
+from kai_podgroup_controller.verdicts import SILENCE_SECONDS, VerdictBook
 from kai_podgroup_controller.webhook import review
 
 LEASE = "kai-podgroup-controller"
@@ -92,12 +96,14 @@ class Controller:
         self._queue: WorkQueue[str] = WorkQueue("podgroups", metrics=metrics)
         self._cluster = Cluster(node_pool_label_key=settings.nodepool_label_key, concern=self._concern)
         self._book = OutcomeBook()
+        self._verdicts = VerdictBook()
         self._announcer = Announcer(self._cluster, recorder)
         self._faults = FaultBook(self._cluster, recorder)
         self._reconciler = Reconciler(
             host.client,
             self._cluster,
             self._book,
+            self._verdicts,
             self._announcer,
             persist_last_start=settings.persist_last_start,
         )
@@ -128,6 +134,8 @@ class Controller:
                 freeze_garbage()
                 _log.info("synced", groups=len(self._cluster.groups), pods=len(self._cluster.pods))
                 tasks.create_task(self._follow_shards(), name="follow shards")
+                tasks.create_task(self._follow_verdicts(), name="follow verdicts")
+                tasks.create_task(self._heed_silence(), name="heed the silence of insight")
                 workers = self._settings.max_concurrent_reconciles
                 tasks.create_task(self._queue.run(self._reconciler.reconcile, workers=workers))
         finally:
@@ -154,6 +162,21 @@ class Controller:
             self._host.client, lease_name=shard.lease, namespace=settings.namespace, tls=settings.tls
         )
         await take_each(updates, self._take, shard=shard.name)
+
+    async def _follow_verdicts(self) -> None:
+        """Take in what insight finds; where there is none, nothing comes."""
+        settings = self._settings
+        async for news in watch_verdicts(self._host.client, namespace=settings.namespace, tls=settings.tls):
+            for group in self._verdicts.take(news):
+                self._concern(group)
+
+    async def _heed_silence(self) -> None:
+        while True:
+            await asyncio.sleep(SILENCE_SECONDS / 10)
+            if self._verdicts.fell_silent():
+                for group in self._cluster.groups.values():
+                    if SEPARATOR in shown_by(group):
+                        self._concern(group.key)
 
     def _take(self, shard: str, update: SessionUpdate) -> None:
         for group in self._faults.take(shard, update) | self._book.take(shard, update):

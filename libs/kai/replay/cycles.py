@@ -217,6 +217,7 @@ class Replay:
             self.state.set_fault(_KINDS[fault.kind], fault.key, fault)
         self.engine = Engine(told.config, contained=True)
         self.engine.turns.tell(told.remainder.passes)
+        self.engine.last_usage = told.usage
 
     def take_in(self, record: CycleRecord) -> None:
         """What had changed before a cycle.

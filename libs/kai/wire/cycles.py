@@ -10,6 +10,7 @@ from kai.wire.channel import TlsFiles
 from kai.wire.following import follow
 from kai.wire.recordings import joined
 from kai.wire.v1.session_pb2 import WatchCyclesRequest
+from kai.wire.v1.session_pb2_grpc import SessionServiceStub
 
 
 async def watch_cycles(
@@ -33,7 +34,7 @@ async def watch_cycles(
         lease_name=lease_name,
         namespace=namespace,
         tls=tls,
-        ask=lambda scheduler: scheduler.WatchCycles(request),
+        ask=lambda channel: SessionServiceStub(channel).WatchCycles(request),
         read=joined,
         what="cycles",
         longest_pause=15.0,

@@ -1,4 +1,4 @@
-"""Reading one stream of whichever scheduler leads, over lost connections and changes of leader."""
+"""Reading one stream of whoever leads by a Lease, over lost connections and changes of leader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kai.kube.leases import Leader
 from kai.wire.channel import TlsFiles, open_channel
 from kai.wire.errors import MalformedMessage
 from kai.wire.leader import LeaderTracker
-from kai.wire.v1.session_pb2_grpc import SessionServiceStub
+from kai.wire.permissions import Role
 
 T = TypeVar("T")
 
@@ -29,11 +29,12 @@ async def follow(
     lease_name: str,
     namespace: str,
     tls: TlsFiles | None,
-    ask: Callable[[SessionServiceStub], Any],
+    ask: Callable[[grpc.aio.Channel], Any],
     read: Callable[[AsyncIterator[Any]], AsyncIterator[T]],
     what: str,
     longest_pause: float,
     unreadable: Callable[[], None] = lambda: None,
+    server: Role = Role.SCHEDULER,
 ) -> AsyncIterator[T]:
     """What is read of the stream, for ever.
 
@@ -47,6 +48,7 @@ async def follow(
         what: the stream is called so in the log.
         longest_pause: seconds between two tries, at most.
         unreadable: is told before the next try that a message could not be read.
+        server: who has to be at the other end.
 
     Raises:
         KubeError: the Lease cannot be followed any more (our credentials are refused).
@@ -57,10 +59,10 @@ async def follow(
             leader = await tracker.present()
             try:
                 async with (
-                    open_channel(leader.endpoint, tls=tls) as channel,
+                    open_channel(leader.endpoint, tls=tls, server=server) as channel,
                     _end_of(tracker, leader) as ended,
                 ):
-                    async for item in read(_messages(ask(SessionServiceStub(channel)), ended)):
+                    async for item in read(_messages(ask(channel), ended)):
                         backoff.reset()
                         yield item
             except MalformedMessage as error:

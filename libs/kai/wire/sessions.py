@@ -12,6 +12,7 @@ from kai.wire.channel import TlsFiles
 from kai.wire.following import follow
 from kai.wire.session_codec import SessionUpdate, decode_update
 from kai.wire.v1.session_pb2 import WatchSessionsRequest, WatchSessionsResponse
+from kai.wire.v1.session_pb2_grpc import SessionServiceStub
 
 __all__ = ["NOTHING", "SessionUpdate", "take_each", "watch_sessions"]
 
@@ -57,7 +58,7 @@ async def watch_sessions(
         lease_name=lease_name,
         namespace=namespace,
         tls=tls,
-        ask=lambda scheduler: scheduler.WatchSessions(position),
+        ask=lambda channel: SessionServiceStub(channel).WatchSessions(position),
         read=read,
         what="sessions",
         longest_pause=5.0,

@@ -12,8 +12,9 @@ from kai.history.errors import StoreUnavailable
 from kai.history.recordings import Wanted
 from kai_insight import cycles
 from kai_insight.cycles import CycleRecorder
-from kai_insight.metrics import InsightMetrics, ReplayMetrics
+from kai_insight.metrics import InsightMetrics, ReplayMetrics, VerdictMetrics
 from kai_insight.settings import InsightSettings
+from kai_insight.verdicts import Verdicts
 from kai_insight.writer import StoreState
 from services.tests.insight.recording import Recording
 
@@ -63,6 +64,7 @@ def recorder(store, registry):
             database=store.database,
             state=StoreState(InsightMetrics(registry)),
             metrics=ReplayMetrics(registry),
+            verdicts=Verdicts(VerdictMetrics(registry)),
         )
 
     return make

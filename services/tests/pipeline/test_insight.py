@@ -9,7 +9,7 @@ from kai.history.addresses import open_database
 from kai.history.questions import Selection, find
 from kai.history.recordings import Wanted
 from kai.history.records import Cycle, Decision, QueueState, Run, Taking
-from kai.kube.resources import PODS, QUEUES
+from kai.kube.resources import POD_GROUPS, PODS, QUEUES
 from kai.model import names
 from kai.replay.cycles import Replay, read_cycle
 from kai.wire.history import connect_history
@@ -248,3 +248,35 @@ def terms_of(entries):
 
 def binds_of(entries):
     return (bind for entry in entries if not entry.base for bind in read_cycle(entry.data).decided.binds)
+
+
+async def test_a_pod_group_shows_why_it_waits_and_what_has_to_happen(cluster, url):
+    await cluster.node("n1", gpus=2)
+
+    async def shown():
+        group = await cluster.client.get(POD_GROUPS, "large", namespace="default")
+        conditions = group.get("status", {}).get("schedulingConditions")
+        return conditions[-1]["message"] if conditions else ""
+
+    async with (
+        cluster.scheduler(),
+        cluster.binder(),
+        cluster.podgroup_controller(),
+        insight(cluster, url, verdict_interval=0.3),
+    ):
+        await cluster.group("large", min_member=1)
+        await cluster.pod("large-0", group="large", gpus=3)
+
+        async def told():
+            own, _, verdict = (await shown()).partition("; verdict ")
+            return verdict if own else ""
+
+        verdict = await cluster.until(told)
+        assert verdict.startswith("NEVER (TooLarge): pod large-0 asks for 3 GPUs; the largest node, n1,")
+        await cluster.node("n2", gpus=4)
+        await cluster.bound("large-0")
+
+        async def cleared():
+            return not await shown()
+
+        await cluster.until(cleared)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kai.model.decisions import Explanation, Outcome
-from kai_podgroup_controller.conditions import updated
+from kai_podgroup_controller import conditions
 from kai_podgroup_controller.facts import watched_group
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
@@ -29,8 +29,13 @@ def facts(build, *conditions, spec=None, pool=""):
     return watched_group(group, node_pool_label_key="kai.scheduler/node-pool")
 
 
-def shown(conditions):
-    return conditions and [(c.node_pool, c.message, c.transition_id) for c in conditions]
+def updated(group, outcome, *, verdict=""):
+    message = conditions.message_of(group, outcome.message) + verdict
+    return conditions.updated(group, outcome, message=message, now=NOW)
+
+
+def shown(found):
+    return found and [(c.node_pool, c.message, c.transition_id) for c in found]
 
 
 @pytest.mark.parametrize(
@@ -69,22 +74,33 @@ def shown(conditions):
     ],
 )
 def test_the_newest_is_last_and_the_only_one_of_its_pool(build, before, pool, after):
-    assert shown(updated(facts(build, *before, pool=pool), build.outcome(), now=NOW)) == after
+    assert shown(updated(facts(build, *before, pool=pool), build.outcome())) == after
+
+
+def test_another_verdict_behind_the_same_words_is_no_other_state(build):
+    wait, change = "; verdict WAIT (OthersFirst): x", "; verdict CHANGE (Tainted): y"
+    first = a_condition(message=f"no room{wait}", transition="4")
+    group = facts(build, a_condition("a", transition="3"), first)
+    assert updated(group, build.outcome(), verdict=wait) is None
+    *_, last = found = updated(group, build.outcome(), verdict=change)
+    assert shown(found) == [("a", "no room", "3"), ("default", f"no room{change}", "4")]
+    assert last.last_transition_time == first["lastTransitionTime"]
+    assert shown(updated(group, build.outcome(message="other"), verdict=change))[-1][2] == "5"
 
 
 def test_nothing_is_written_while_pods_are_actively_allocated(build):
-    assert updated(facts(build), build.outcome(write_condition=False), now=NOW) is None
+    assert updated(facts(build), build.outcome(write_condition=False)) is None
 
 
 @pytest.mark.parametrize("kind", [Outcome.SETTLED, Outcome.PLACED, Outcome.PIPELINED, Outcome.NOT_READY])
 def test_other_outcomes_leave_the_conditions_alone(build, kind):
-    assert updated(facts(build, a_condition()), build.outcome(kind), now=NOW) is None
+    assert updated(facts(build, a_condition()), build.outcome(kind)) is None
 
 
 def test_all_are_cleared_once_nothing_waits(build):
     outcome = build.outcome(Outcome.SETTLED, clear_conditions=True)
-    assert updated(facts(build, a_condition("a"), a_condition("b")), outcome, now=NOW) == ()
-    assert updated(facts(build), outcome, now=NOW) is None
+    assert updated(facts(build, a_condition("a"), a_condition("b")), outcome) == ()
+    assert updated(facts(build), outcome) is None
 
 
 def test_reasons_carry_the_numbers_as_quantities(build):
@@ -101,7 +117,7 @@ def test_reasons_carry_the_numbers_as_quantities(build):
             Explanation(reason="PodSchedulingErrors", message="b"),
         )
     )
-    (condition,) = updated(facts(build), outcome, now=NOW)
+    (condition,) = updated(facts(build), outcome)
     assert condition.last_transition_time == "2026-11-21T10:00:00Z"
     assert condition.reasons == [
         {
@@ -121,5 +137,5 @@ def test_reasons_carry_the_numbers_as_quantities(build):
 
 def test_a_group_with_one_attempt_names_the_pool_in_its_message(build):
     group = facts(build, spec={"schedulingBackoff": 1}, pool="blue")
-    (condition,) = updated(group, build.outcome(), now=NOW)
+    (condition,) = updated(group, build.outcome())
     assert condition.message == "Node-Pool 'blue': no room"

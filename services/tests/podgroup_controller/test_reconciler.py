@@ -13,12 +13,15 @@ from kai.model import names
 from kai.model.decisions import Eviction, Explanation, Nomination, Outcome, PodRef
 from kai.model.faults import Fault
 from kai.model.objects import PriorityClass, Queue
+from kai.model.verdicts import GroupVerdict
 from kai.wire.sessions import SessionUpdate
+from kai.wire.verdicts import VerdictNews
 from kai_podgroup_controller import reconciler
 from kai_podgroup_controller.announcer import Announcer
 from kai_podgroup_controller.faults import FaultBook
 from kai_podgroup_controller.outcomes import OutcomeBook
 from kai_podgroup_controller.reconciler import Reconciler
+from kai_podgroup_controller.verdicts import SILENCE_SECONDS, VerdictBook
 
 pytestmark = pytest.mark.looptime
 
@@ -77,13 +80,14 @@ class World:
     def __init__(self, build, **options):
         self.build = build
         self.api, self.recorder, self.book = FakeApi(), FakeRecorder(), OutcomeBook()
+        self.verdicts = VerdictBook()
         self.queue = WorkQueue("test")
         self.cluster = build.cluster(lambda key: self.queue.add_after(key, reconciler.SETTLING_SECONDS))
         self.announcer = Announcer(self.cluster, self.recorder)
         self.faults = FaultBook(self.cluster, self.recorder)
         now = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
         self.reconciler = Reconciler(
-            self.api, self.cluster, self.book, self.announcer, now=lambda: now, **options
+            self.api, self.cluster, self.book, self.verdicts, self.announcer, now=lambda: now, **options
         )
 
     async def __aenter__(self):
@@ -109,6 +113,20 @@ class World:
         self.announcer.announce(update)
         for key in self.faults.take("default", update) | self.book.take("default", update):
             self.queue.add_after(key, reconciler.SETTLING_SECONDS)
+
+    def insight(self, *found, forgotten=()):
+        """It finds ``(verdict, code, text)`` of the group."""
+        told = [
+            GroupVerdict(pod_group="team/train", verdict=verdict, code=code, text=text)
+            for verdict, code, text in found
+        ]
+        for key in self.verdicts.take(VerdictNews(told=tuple(told), forgotten=tuple(forgotten))):
+            self.queue.add_after(key, reconciler.SETTLING_SECONDS)
+
+    @property
+    def shown(self):
+        """The message of the group's newest condition."""
+        return self.api.objects["podgroups", "train"]["status"]["schedulingConditions"][-1]["message"]
 
 
 async def test_a_pod_placed_at_once_costs_one_write(build):
@@ -406,6 +424,29 @@ async def test_an_eviction_tells_who_profits(build):
     ]
 
 
+async def test_a_gang_that_is_evicted_is_one_event_and_its_owner_is_told_as_well(build):
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "uid-job", "controller": True}
+    evictions = tuple(
+        Eviction(
+            pod=PodRef(uid=name, namespace="team", name=name, pod_group="team/train"),
+            action="reclaim",
+            message=f"pod {name} goes",
+            gang_size=7,
+            evictor="other/big",
+        )
+        for name in "abcdefg"
+    )
+    async with World(build) as world:
+        world.group(owners=[owner])
+        world.session(evictions=evictions)
+    said = "pod a goes, and with it 6 more of its pods: b, c, d, e and 2 more"
+    assert [event[:5] for event in world.recorder.events] == [
+        ("PodGroup", "train", "Normal", "Evict", said),
+        ("Job", "train", "Normal", "Evict", said),
+    ]
+    assert {event[5]["num-evicted-pods"] for event in world.recorder.events} == {"7"}
+
+
 async def test_waiting_for_resources_not_ready_and_stale_are_events_of_their_own(build):
     ref = PodRef(uid="u", namespace="team", name="worker", pod_group="team/train")
     async with World(build) as world:
@@ -687,3 +728,113 @@ async def test_a_condition_about_a_fault_that_is_over_is_set_right_though_nobody
     (condition,) = patch["status"]["conditions"]
     assert (condition["reason"], condition["status"]) == ("Unschedulable", "False")
     assert "over" in condition["message"]
+
+
+# --- verdicts --------------------------------------------------------------------------------------
+SCARCE = ("ESCALATE", "NotEnoughFree", "it asks for 8 GPUs, and 2 are free")
+OWN = "no room; verdict ESCALATE (NotEnoughFree): it asks for 8 GPUs, and 2 are free"
+
+
+async def test_a_verdict_stands_behind_what_the_scheduler_says_in_condition_and_event(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(build.outcome())
+        await asyncio.sleep(5)
+        assert world.shown == "no room"
+        world.insight(SCARCE)
+        await asyncio.sleep(5)
+        assert world.shown == OWN
+        world.insight(("ESCALATE", "NotEnoughFree", "it asks for 8 GPUs, and 3 are free"))
+        await asyncio.sleep(5)
+        assert world.shown.endswith("3 are free")
+    about_group = [event[3:5] for event in world.recorder.events if event[0] == "PodGroup"]
+    assert about_group == [("Unschedulable", "no room"), ("Unschedulable", OWN)]
+    assert len(world.api.written("podgroups/status")) == 3
+    condition = world.api.objects["podgroups", "train"]["status"]["schedulingConditions"][-1]
+    assert condition["transitionID"] == "1"
+
+
+async def test_a_verdict_that_is_known_before_the_outcome_is_told_with_it(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.insight(SCARCE)
+        await asyncio.sleep(1)
+        world.session(build.outcome())
+        await asyncio.sleep(5)
+    assert [event[4] for event in world.recorder.events if event[0] == "PodGroup"] == [OWN]
+    assert world.shown == OWN
+
+
+async def test_a_group_that_is_not_ready_is_told_what_it_lacks(build):
+    async with World(build) as world:
+        world.group()
+        world.session(build.outcome(Outcome.NOT_READY, message="1 of 2 pods"))
+        await asyncio.sleep(1)
+        world.insight(("CHANGE", "PodsMissing", "one more has to be made"))
+        await asyncio.sleep(1)
+    assert [event[3:5] for event in world.recorder.events] == [
+        ("NotReady", "1 of 2 pods"),
+        ("NotReady", "1 of 2 pods; verdict CHANGE (PodsMissing): one more has to be made"),
+    ]
+
+
+async def test_a_verdict_that_is_forgotten_is_taken_back_and_one_on_who_runs_is_not_told(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(build.outcome())
+        world.insight(SCARCE)
+        await asyncio.sleep(5)
+        world.insight(forgotten=["team/train"])
+        await asyncio.sleep(5)
+        assert world.shown == "no room"
+        world.insight(SCARCE)
+        world.session(build.outcome(Outcome.PLACED, message="", clear_conditions=True))
+        await asyncio.sleep(5)
+        world.session(build.outcome())
+        await asyncio.sleep(5)
+    assert world.shown == "no room"
+
+
+async def test_who_starts_lets_a_verdict_stand_until_it_knows_better(build):
+    shown = {
+        "type": "UnschedulableOnNodePool",
+        "nodePool": "default",
+        "reason": "Unschedulable",
+        "message": OWN,
+        "status": "True",
+        "transitionID": "1",
+        "lastTransitionTime": "2026-11-21T09:00:00Z",
+    }
+    async with World(build) as world:
+        world.group(status={"schedulingConditions": [shown]})
+        world.cluster.begin()
+        world.pod()
+        world.session(build.outcome(), full=True)
+        await asyncio.sleep(60)
+        world.insight(SCARCE)
+        await asyncio.sleep(60)
+        written = [patch["status"] for _, patch in world.api.written("podgroups/status")]
+        assert not any("schedulingConditions" in status for status in written)
+        assert "PodGroup" not in [event[0] for event in world.recorder.events]
+        world.session(build.outcome(message="another reason"))
+        await asyncio.sleep(5)
+        assert world.shown == OWN.replace("no room", "another reason")
+
+
+async def test_where_insight_falls_silent_its_verdicts_count_no_more(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(build.outcome())
+        world.insight(SCARCE)
+        await asyncio.sleep(SILENCE_SECONDS - 1)
+        assert not world.verdicts.fell_silent()
+        world.insight()
+        await asyncio.sleep(SILENCE_SECONDS + 1)
+        assert [world.verdicts.fell_silent() for _ in range(2)] == [True, False]
+        world.queue.add_after("team/train", 0)
+        await asyncio.sleep(5)
+    assert world.shown == "no room"

@@ -157,6 +157,8 @@ FLAGS: Final[dict[str, dict[str, str]]] = {
         "tls-cert": "text",
         "tls-key": "text",
         "v": "log-level",
+        "verdict-interval": "duration ge=0",
+        "verdict-pods": "integer ge=0",
         "write-interval": "duration gt=0",
         "zap-devel": "zap-devel",
         "zap-encoder": "zap-encoder",

@@ -1,0 +1,26 @@
+"""What insight found about a pod group that waits, in short; :mod:`kai.answers` has the whole."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kai.model.ids import PodGroupKey
+
+#: What stands between a text of the scheduler and a verdict that follows it.
+SEPARATOR: Final = "; verdict "
+
+
+class GroupVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What has to happen before it starts, and the one reason: its code, and a text with numbers."""
+
+    pod_group: PodGroupKey
+    #: Values of ``kai.answers.answer.Verdict`` and ``Code``.
+    verdict: str
+    code: str
+    text: str
+
+    def after(self, text: str) -> str:
+        """It, behind what the scheduler says."""
+        return f"{text}{SEPARATOR}{self.verdict} ({self.code}): {self.text}"

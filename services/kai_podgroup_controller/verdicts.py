@@ -1,0 +1,75 @@
+"""What insight found about pod groups that wait; it is written behind what the scheduler says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from kai.model.verdicts import SEPARATOR, GroupVerdict
+from kai.wire.verdicts import VerdictNews
+
+#: Where insight says nothing for so long there is none, and what it said before may be wrong by now.
+SILENCE_SECONDS: Final = 300.0
+
+
+class VerdictBook:
+    """The newest verdict on each group. Whoever starts knows none, and lets stand what the objects show."""
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or asyncio.get_running_loop().time
+        #: None: insight has said that there is nothing to say.
+        self._known: dict[str, GroupVerdict | None] = {}
+        self._news: set[str] = set()
+        self._heard_at = self._clock()
+        self._silent = False
+
+    def take(self, news: VerdictNews) -> set[str]:
+        """Take in what insight says; the groups that it concerns."""
+        self._heard_at, self._silent = self._clock(), False
+        concerned: set[str] = set()
+        for verdict in news.told:
+            before = self._known.get(verdict.pod_group)
+            if before == verdict:
+                continue
+            if before is None or (before.verdict, before.code) != (verdict.verdict, verdict.code):
+                self._news.add(verdict.pod_group)
+            self._known[verdict.pod_group] = verdict
+            concerned.add(verdict.pod_group)
+        for group in news.forgotten:
+            if self._known.get(group) is not None:
+                self._known[group] = None
+                self._news.discard(group)
+                concerned.add(group)
+        return concerned
+
+    def fell_silent(self) -> bool:
+        """Whether insight has said nothing for long: told once, and then nothing that it said counts."""
+        if self._silent or self._clock() - self._heard_at < SILENCE_SECONDS:
+            return False
+        self._silent = True
+        self._known.clear()
+        self._news.clear()
+        return True
+
+    def forget(self, group: str) -> None:
+        """It does not wait."""
+        self._known.pop(group, None)
+        self._news.discard(group)
+
+    def take_news(self, group: str) -> bool:
+        """Whether there is another verdict on it, or another reason, since this was last asked."""
+        found = group in self._news
+        self._news.discard(group)
+        return found
+
+    def message(self, group: str, text: str, *, shown: str) -> str:
+        """What is to be told of a group: what the scheduler says, and the verdict.
+
+        As long as none is known, that one stands which is ``shown`` behind the same text.
+        """
+        verdict = self._known.get(group)
+        if verdict is not None:
+            return verdict.after(text)
+        stands = not self._silent and group not in self._known and shown.startswith(text + SEPARATOR)
+        return shown if stands else text

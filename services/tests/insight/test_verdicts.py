@@ -1,0 +1,227 @@
+"""What waits is looked at between cycles, and whoever listens is told what is found, and no more."""
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from deadlines import eventually
+from kai.model.verdicts import GroupVerdict
+from kai.replay.cycles import Replay, read_cycle
+from kai.wire.verdicts import VerdictNews, decode_verdicts, encode_verdicts
+from kai_insight import verdicts as module
+from kai_insight.checker import Checker, Examination
+from kai_insight.examiner import Examiner
+from kai_insight.metrics import ReplayMetrics, VerdictMetrics
+from kai_insight.verdicts import Verdicts
+from libs.tests.engine.builders import a_job, a_node, world_of
+from services.tests.insight.recording import Recording
+
+LARGE = "default/large"
+
+
+def a_verdict(name="job", *, verdict="WAIT", code="OthersFirst", text="others come first"):
+    return GroupVerdict(pod_group=f"team/{name}", verdict=verdict, code=code, text=text)
+
+
+class Listening:
+    """Takes what one who listens is told."""
+
+    def __init__(self, verdicts, **more):
+        self._news = verdicts.watch(**more)
+
+    async def next(self):
+        news = await anext(self._news)
+        return {each.pod_group: each.text for each in news.told}, set(news.forgotten)
+
+    async def close(self):
+        await self._news.aclose()
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def registry():
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def verdicts(registry, clock):
+    return Verdicts(VerdictMetrics(registry), clock=clock)
+
+
+def take(verdicts, *found, shard="a", waiting=()):
+    told = {each.pod_group: each for each in found}
+    verdicts.take(shard, told, waiting={*told, *waiting})
+
+
+# --- what is told ----------------------------------------------------------------------------------
+async def test_who_listens_is_told_all_that_is_known_and_then_what_changes(verdicts):
+    take(verdicts, a_verdict("one"), a_verdict("two"))
+    listening = Listening(verdicts)
+    assert await listening.next() == (
+        {"team/one": "others come first", "team/two": "others come first"},
+        set(),
+    )
+    take(verdicts, a_verdict("one"), a_verdict("two", verdict="ESCALATE", text="other"), a_verdict("three"))
+    take(verdicts, a_verdict("one"), waiting={"team/two"})
+    assert await listening.next() == ({"team/two": "other"}, {"team/three"})
+    await listening.close()
+
+
+async def test_another_number_in_a_text_is_told_once_in_a_while(verdicts, clock):
+    take(verdicts, a_verdict(text="1 is free"))
+    listening = Listening(verdicts)
+    await listening.next()
+    for seconds, text in ((0, "2 are free"), (module.REFRESH_SECONDS, "3 are free")):
+        clock.now = seconds
+        take(verdicts, a_verdict(text=text))
+    assert await listening.next() == ({"team/job": "3 are free"}, set())
+    await listening.close()
+
+
+async def test_shards_have_groups_of_their_own(verdicts):
+    take(verdicts, a_verdict("one"), shard="a")
+    take(verdicts, a_verdict("two"), shard="b")
+    listening = Listening(verdicts)
+    await listening.next()
+    verdicts.take("a", {"team/two": None}, waiting={"team/one", "team/two"})
+    verdicts.drop("b")
+    assert await listening.next() == ({}, {"team/two"})
+    await listening.close()
+
+
+@pytest.mark.looptime
+async def test_silence_is_broken_by_nothing_at_all(verdicts):
+    listening = Listening(verdicts, heartbeat=30)
+    await listening.next()
+    began = asyncio.get_running_loop().time()
+    assert await listening.next() == ({}, set())
+    assert asyncio.get_running_loop().time() - began == pytest.approx(30, abs=1)
+    await listening.close()
+
+
+async def test_who_listens_is_let_go_when_this_process_finds_none_any_more(verdicts, registry):
+    with verdicts.found():
+        take(verdicts, a_verdict())
+        value = registry.get_sample_value
+        labels = {"verdict": "WAIT", "code": "OthersFirst"}
+        assert value("kai_verdict_pod_groups", labels) == 1
+        listening = Listening(verdicts)
+        await listening.next()
+    with pytest.raises(StopAsyncIteration):
+        await listening.next()
+    assert value("kai_verdict_pod_groups", labels) == 0
+    assert not verdicts.open
+
+
+def test_many_go_in_several_messages_of_which_none_says_more_than_it_has():
+    told = tuple(a_verdict(f"job-{number}") for number in range(1200))
+    news = VerdictNews(told=told, forgotten=("team/gone",))
+    messages = list(encode_verdicts(news))
+    parts = [decode_verdicts(message) for message in messages]
+    assert [len(part.told) for part in parts] == [500, 500, 200]
+    assert sum((part.told for part in parts), ()) == told
+    assert sum((part.forgotten for part in parts), ()) == ("team/gone",)
+    assert [decode_verdicts(each) for each in encode_verdicts(VerdictNews())] == [VerdictNews()]
+
+
+# --- what is found ---------------------------------------------------------------------------------
+@pytest.fixture
+def recording():
+    """A scheduler whose one node has 8 GPUs, and a job that wants 16 of them for a pod."""
+    made = Recording()
+    for kind, obj in world_of(a_job("large", gpus=16)):
+        made.state.apply(kind, obj)
+    return made
+
+
+def replay(recording):
+    made = Replay(recording.base().data)
+    made.decide(read_cycle(recording.cycle().data))
+    return made
+
+
+def test_what_waits_gets_the_verdict_that_kai_explain_tells(recording):
+    examiner = Examiner(most_pods=10)
+    found = examiner.look(replay(recording))
+    assert examiner.waiting == {LARGE}
+    assert (found[LARGE].verdict, found[LARGE].code) == ("NEVER", "TooLarge")
+    assert "asks for 16 GPUs; the largest node, n, has 8 GPUs" in found[LARGE].text
+
+
+def test_a_look_changes_nothing_that_is_decided_later(recording):
+    made, examiner = replay(recording), Examiner(most_pods=10)
+    for _ in range(3):
+        examiner.look(made)
+        assert made.decide(read_cycle(recording.cycle().data)).same
+
+
+def test_who_was_not_looked_at_for_lack_of_time_is_first_the_next_time(recording):
+    for number in range(3):
+        for kind, obj in world_of(a_job(f"more-{number}", gpus=16)):
+            recording.state.apply(kind, obj)
+    ticks = iter(range(100))
+    examiner = Examiner(most_pods=10, seconds=1.5, clock=lambda: next(ticks))
+    made = replay(recording)
+    looks = [set(examiner.look(made)) for _ in range(4)]
+    assert len(looks[0]) < 4
+    assert set().union(*looks) == {LARGE, "default/more-0", "default/more-1", "default/more-2"}
+
+
+def test_a_cluster_that_is_too_large_to_copy_is_not_looked_at_and_the_log_says_so_once(recording):
+    examiner, made = Examiner(most_pods=1), replay(recording)
+    with capture_logs() as logged:
+        assert [examiner.look(made) for _ in range(3)] == [{}, {}, {}]
+    assert len(logged) == 1
+
+
+async def test_looks_are_taken_between_cycles_though_none_comes(recording, registry):
+    verdicts = Verdicts(VerdictMetrics(registry))
+    examination = Examination(Examiner(most_pods=10), verdicts, interval=0.01)
+    checker = Checker("default", ReplayMetrics(registry), examination=examination)
+    try:
+        checker.put(recording.base())
+        value = registry.get_sample_value
+        labels = {"verdict": "NEVER", "code": "TooLarge"}
+        await eventually(lambda: value("kai_verdict_pod_groups", labels) == 1)
+        for kind, obj in world_of(a_node("m", gpus=16)):
+            recording.state.apply(kind, obj)
+        checker.put(recording.base())
+        await eventually(lambda: value("kai_verdict_pod_groups", labels) == 0)
+    finally:
+        await checker.close()
+
+
+async def test_a_look_that_fails_ends_nothing(recording, registry, monkeypatch):
+    def fails(*_):
+        raise ValueError("odd")
+
+    verdicts = Verdicts(VerdictMetrics(registry))
+    examiner = Examiner(most_pods=10)
+    monkeypatch.setattr(examiner, "look", fails)
+    checker = Checker(
+        "default",
+        ReplayMetrics(registry),
+        examination=Examination(examiner, verdicts, interval=0.01),
+    )
+    try:
+        with capture_logs() as logged:
+            checker.put(recording.base())
+            await eventually(lambda: len(logged) > 1)
+        checker.put(recording.cycle())
+        await eventually(lambda: registry.get_sample_value("kai_replay_cycles_total") == 1)
+        assert registry.get_sample_value("kai_replay_differences_total", {"shard": "default"}) is None
+    finally:
+        await checker.close()
