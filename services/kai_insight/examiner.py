@@ -16,9 +16,13 @@ from kai.model.verdicts import GroupVerdict
 from kai.replay import remainder
 from kai.replay.cycles import Replay
 from kai.snapshot import codec
+from kai.snapshot.rows import Job
+from kai_insight.likeness import OF_ONE, Likeness, as_told_of, likeness, names_it
 
 #: What one look may take of its thread; who was not looked at is first the next time.
 SECONDS: Final = 2.0
+#: Where nothing but time has passed, one looks again after so long.
+AGAIN_SECONDS: Final = 60.0
 #: A text in a condition is no page.
 _LONGEST: Final = 600
 
@@ -48,6 +52,9 @@ class Examiner:
         self._looked_at: dict[PodGroupKey, int] = {}
         self._looks = 0
         self._too_many = False
+        #: The state of the last look, and since when (Unix seconds).
+        self._seen: tuple[int, int] | None = None
+        self._seen_at = 0.0
 
     @property
     def waiting(self) -> frozenset[PodGroupKey]:
@@ -59,32 +66,54 @@ class Examiner:
 
         The replay is as before afterwards.
         """
-        state = replay.state
+        state, now = replay.state, self._now()
         self._looks += 1
         self._looked_at = {
             job.key: self._looked_at.get(job.key, 0)
             for job in state.jobs.values()
             if job.pending or job.gated
         }
-        if not self._looked_at or self._is_too_large(len(state.tasks)):
+        if not self._looked_at or self._is_too_large(len(state.tasks)) or self._is_old(replay, now):
             return {}
         situation = Situation(
             snapshot=codec.cut(state),
-            now=self._now(),
+            now=now,
             config=replay.engine.config,
             usage=replay.engine.last_usage,
             faults={(each.kind, each.key): each for each in state.faults.values()},
             remainder=remainder.take(state, replay.engine.turns),
         )
+        situation.prepare()
+        return self._answers(situation, [state.jobs[key] for key in self._looked_at])
+
+    def _answers(self, situation: Situation, jobs: list[Job]) -> dict[PodGroupKey, GroupVerdict | None]:
+        """Those that were not looked at for the longest time first, and of these the oldest."""
+        jobs.sort(key=lambda job: (self._looked_at[job.key], job.created, job.key))
         began = self._clock()
         found: dict[PodGroupKey, GroupVerdict | None] = {}
-        for key in sorted(self._looked_at, key=lambda key: (self._looked_at[key], key)):
-            if self._clock() - began > self._seconds:
-                break
-            answer = answer_pod_group(situation, key, seconds=0.0)
-            found[key] = _short(key, answer) if answer is not None else None
-            self._looked_at[key] = self._looks
+        known: dict[Likeness, tuple[Job, GroupVerdict]] = {}
+        for job in jobs:
+            like = likeness(job)
+            if like is not None and like in known and not names_it(known[like][1], job):
+                found[job.key] = as_told_of(job, *known[like])
+            elif self._clock() - began <= self._seconds:
+                answer = answer_pod_group(situation, job.key, seconds=0.0)
+                found[job.key] = verdict = _short(job.key, answer) if answer is not None else None
+                if like is not None and verdict is not None and verdict.code not in OF_ONE:
+                    known.setdefault(like, (job, verdict))
+            else:
+                continue
+            self._looked_at[job.key] = self._looks
         return found
+
+    def _is_old(self, replay: Replay, now: float) -> bool:
+        """Whether all was looked at in this very state, a moment ago: what but time would have changed it?"""
+        seen = (id(replay), replay.decided)
+        if seen == self._seen and all(self._looked_at.values()) and now - self._seen_at < AGAIN_SECONDS:
+            return True
+        if seen != self._seen or now - self._seen_at >= AGAIN_SECONDS:
+            self._seen, self._seen_at = seen, now
+        return False
 
     def _is_too_large(self, pods: int) -> bool:
         """Whether there is too much to copy; told in the log when that changes."""

@@ -61,6 +61,10 @@ class Situation:
         """Another copy, on which everything is tried; whoever does takes it back."""
         return self._restored()
 
+    def prepare(self) -> None:
+        """Make the copies now that are made with the first question otherwise."""
+        self.session, self.tried  # noqa: B018 (they are kept)
+
     def _restored(self) -> ClusterState:
         state = codec.restore(self.snapshot)
         remainder.put(self.remainder, state, faults=self.faults.values())

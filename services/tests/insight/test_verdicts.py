@@ -170,7 +170,7 @@ def test_a_look_changes_nothing_that_is_decided_later(recording):
 
 def test_who_was_not_looked_at_for_lack_of_time_is_first_the_next_time(recording):
     for number in range(3):
-        for kind, obj in world_of(a_job(f"more-{number}", gpus=16)):
+        for kind, obj in world_of(a_job(f"more-{number}", gpus=17 + number)):
             recording.state.apply(kind, obj)
     ticks = iter(range(100))
     examiner = Examiner(most_pods=10, seconds=1.5, clock=lambda: next(ticks))
@@ -178,6 +178,31 @@ def test_who_was_not_looked_at_for_lack_of_time_is_first_the_next_time(recording
     looks = [set(examiner.look(made)) for _ in range(4)]
     assert len(looks[0]) < 4
     assert set().union(*looks) == {LARGE, "default/more-0", "default/more-1", "default/more-2"}
+
+
+def test_what_is_found_of_one_holds_for_those_alike_in_their_own_names(recording):
+    for kind, obj in world_of(a_job("large-1", gpus=16), a_job("large-1-1", gpus=16), a_job("more", gpus=17)):
+        recording.state.apply(kind, obj)
+    ticks = iter(range(100))
+    examiner = Examiner(most_pods=10, seconds=1.5, clock=lambda: next(ticks))
+    found = examiner.look(replay(recording))
+    assert {key: each.text.partition(" asks")[0] for key, each in found.items()} == {
+        LARGE: "pod large-0",
+        "default/large-1": "pod large-1-0",
+        "default/large-1-1": "pod large-1-1-0",
+    }
+
+
+def test_where_nothing_happens_nothing_is_looked_at_for_a_minute(recording):
+    now = [1000.0]
+    examiner, made = Examiner(most_pods=10, now=lambda: now[0]), replay(recording)
+    looks = []
+    for seconds in (0, 10, 59, 61, 62):
+        now[0] = 1000.0 + seconds
+        looks.append(set(examiner.look(made)))
+    assert looks == [{LARGE}, set(), set(), {LARGE}, set()]
+    made.decide(read_cycle(recording.cycle().data))
+    assert set(examiner.look(made)) == {LARGE}
 
 
 def test_a_cluster_that_is_too_large_to_copy_is_not_looked_at_and_the_log_says_so_once(recording):
