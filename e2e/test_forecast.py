@@ -1,4 +1,4 @@
-"""A forecast of what waits is told by what ran before, while insight keeps the past."""
+"""While insight keeps the past: when what waits starts, and why it waits, told without asking."""
 
 import json
 import uuid
@@ -8,6 +8,8 @@ import pytest
 from e2e.harness import Cluster, kai, local_cluster
 from e2e.manifests import a_job, a_queue, as_yaml
 from kai.kube.client import KubeClient
+from kai.kube.resources import EVENTS, POD_GROUPS
+from kai.model.objects import PodGroup
 
 NAMESPACE, QUEUE = "default", "team"
 LASTS_SECONDS = 30
@@ -59,3 +61,19 @@ async def test_what_waits_starts_when_those_like_it_were_over(with_history):
     assert told["basis"]["workloads"]["pattern"] == 1
     assert told["basis"]["coverage"]["p50"] == {"held": 0, "of": 0}
     assert 0 <= told["p50"] <= told["p90"] <= LASTS_SECONDS + 10
+    answer = printed("explain", "job/train-8", "-n", NAMESPACE)
+    behind = f"; verdict {answer['verdict']} ({answer['reason']['code']}): "
+    name = answer["podGroup"]
+
+    async def shown():
+        group = await cluster.client.get(POD_GROUPS, name, namespace=NAMESPACE, type=PodGroup)
+        conditions = (group.status and group.status.scheduling_conditions) or []
+        events = await cluster.client.list(EVENTS, namespace=NAMESPACE)
+        about = [event["note"] for event in events if event["regarding"]["name"] == name]
+        return [conditions[-1].message if conditions else "", *about]
+
+    await cluster.eventually(
+        shown,
+        lambda texts: behind in texts[0] and any(behind in text for text in texts[1:]),
+        what="condition and event say so as well",
+    )
