@@ -10,9 +10,8 @@ import re
 
 import msgspec
 import pytest
-import yaml
 
-from helm.tests.conftest import CHART, Rendered
+from helm.tests.conftest import CHART, Rendered, documents
 from kai.model import names
 from kai.model.objects import Pod
 from kai_binder.plugins import dynamicresources, volumebinding
@@ -141,7 +140,7 @@ def test_accounts_are_those_of_the_release_wherever_it_is(helm):
         *("--set", "global.resourceReservation.namespace=gpu-holders"),
         *("--set", "global.resourceReservation.serviceAccount=holder"),
     )
-    objects = Rendered(o for o in yaml.safe_load_all(said.stdout) if o is not None)
+    objects = Rendered(documents(said.stdout))
     for name, policy in policies(objects).items():
         users = set(re.findall(r"system:serviceaccount:([a-z-]+):", text(policy)))
         assert users <= {"elsewhere", "gpu-holders"}, name

@@ -8,12 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.resources import Resource
-from kai.model import names
+from kai.model import documents, names
 from kai.model.rules.priorities import CLASSES, description
 from kai_local.errors import ClusterError
 from kai_local.parts.furnishing import ensure, until_served
@@ -109,7 +107,7 @@ async def install(client: KubeClient) -> None:
     Raises:
         ClusterError: the definitions are missing, or the server does not take them.
     """
-    definitions = [yaml.safe_load(path.read_text()) for path in sorted(crd_directory().glob("*.yaml"))]
+    definitions = [documents.load(path.read_text()) for path in sorted(crd_directory().glob("*.yaml"))]
     objects: list[tuple[Resource, Manifest, str]] = [
         *((resources.CRDS, definition, "") for definition in definitions),
         *((resources.NAMESPACES, {"metadata": {"name": name}}, "") for name in _NAMESPACES),
