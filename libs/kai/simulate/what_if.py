@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.explain import outcomes
 from kai.engine.queueing.shares import Usage
@@ -19,8 +21,7 @@ from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(msgspec.Struct, frozen=True, gc=False):
     """One workload: how many of its pods run, and how many wait."""
 
     group: PodGroupKey
@@ -99,23 +100,25 @@ def ask(
         ChangeRefused: one of them cannot be made.
     """
 
-    def sequel(chosen: Sequence[Change]) -> tuple[Picture, Sequel]:
+    def sequel(chosen: Sequence[Change]) -> Sequel:
         with made(state, ()) as journal:
             course = Course(journal, config, now=now, runtimes=runtimes, seed=seed, usage=usage, pace=pace)
-            before = picture(state, config, now=now, usage=usage)
             if chosen:
                 course.plan(now, chosen)
             course.run(now + within)
-            return before, Sequel(
+            return Sequel(
                 events=tuple(course.events),
                 outcomes=dict(course.outcomes),
                 after=picture(state, config, now=course.now, usage=usage),
                 more_at=course.more_at,
             )
 
-    before, unchanged = sequel(())
-    _, changed = sequel(changes)
-    return Answer(now=now, before=before, changed=changed, unchanged=unchanged)
+    return Answer(
+        now=now,
+        before=picture(state, config, now=now, usage=usage),
+        unchanged=sequel(()),
+        changed=sequel(changes),
+    )
 
 
 def all_lasting(seconds: float | None) -> Runtimes:
@@ -137,9 +140,4 @@ def picture(
 
 
 def _work(job: Job) -> Work:
-    return Work(
-        group=job.key,
-        queue=job.facts.queue,
-        running=job.active_allocated,
-        waiting=job.pending + job.gated,
-    )
+    return Work(job.key, job.facts.queue, job.active_allocated, job.pending + job.gated)
