@@ -41,7 +41,7 @@ def _read_all(folder: Path) -> list[dict[str, Any]]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = documents.load(path.read_text())
+        found = documents.load_written(path.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidDefinition(f"{path} cannot be read: {error}") from error
     if not isinstance(found, dict) or found.get("kind") != CRDS.kind:

@@ -107,7 +107,9 @@ async def install(client: KubeClient) -> None:
     Raises:
         ClusterError: the definitions are missing, or the server does not take them.
     """
-    definitions = [documents.load(path.read_text()) for path in sorted(crd_directory().glob("*.yaml"))]
+    definitions = [
+        documents.load_written(path.read_text()) for path in sorted(crd_directory().glob("*.yaml"))
+    ]
     objects: list[tuple[Resource, Manifest, str]] = [
         *((resources.CRDS, definition, "") for definition in definitions),
         *((resources.NAMESPACES, {"metadata": {"name": name}}, "") for name in _NAMESPACES),
