@@ -72,10 +72,15 @@ def opened(objects, app) -> dict[int, object]:
 
 
 def needed_of(objects) -> dict[tuple[str, str], object]:
-    """Where it runs, insight listens to schedulers. Who may ask it is said by a value."""
+    """Where it runs, insight listens to schedulers, and the podgroup-controller to it.
+
+    Who else may ask it is said by a value.
+    """
+    if "insight" not in objects.of("Deployment"):
+        return NEEDED
     schedulers = "kai-scheduler-default", "grpc"
     with_insight = {*NEEDED[schedulers], "insight"}
-    return {**NEEDED, schedulers: with_insight} if "insight" in objects.of("Deployment") else NEEDED
+    return {**NEEDED, schedulers: with_insight, ("insight", "grpc"): {"podgroup-controller"}}
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -31,6 +31,7 @@ class Networked:
     #: Port for our own pods -> those.
     served: tuple[tuple[int, tuple[Manifest, ...]], ...] = ()
     asks_schedulers: bool = False
+    asks_insight: bool = False
     asks_redis: bool = False
     #: Ports of others, wherever they are.
     asks: tuple[int, ...] = ()
@@ -86,7 +87,13 @@ def _components(installation: Installation) -> Iterable[Networked]:
         yield Networked(name="pod-grouper", metrics=8080)
     if config.pod_group_controller.service.enabled:
         port = config.pod_group_controller.controller_service.webhook.target_port
-        yield Networked(name="podgroup-controller", called=(port,), metrics=8080, asks_schedulers=True)
+        yield Networked(
+            name="podgroup-controller",
+            called=(port,),
+            metrics=8080,
+            asks_schedulers=True,
+            asks_insight=config.insight.service.enabled,
+        )
     if config.queue_controller.service.enabled:
         both = config.queue_controller.controller_service
         yield Networked(
@@ -101,11 +108,10 @@ def _components(installation: Installation) -> Iterable[Networked]:
     if numa_placement_exporter.runs(installation):
         yield Networked(name=numa_placement_exporter.NAME, metrics=8080)
     if config.insight.service.enabled:
-        database, callers = config.insight.external_secret, config.network_policy.grpc_from
+        database = config.insight.external_secret
         yield Networked(
             name=insight.NAME,
-            # A rule without peers would be for everybody.
-            served=tuple((port, callers) for port in _of_insight(config)) if callers else (),
+            served=tuple(_served_by_insight(config)),
             metrics=insight.METRICS,
             asks_schedulers=True,
             asks=(database.port,) if database.name else (),
@@ -115,11 +121,14 @@ def _components(installation: Installation) -> Iterable[Networked]:
         yield Networked(name=redis.NAME, served=((config.redis.port, clients),), asks_api_server=False)
 
 
-def _of_insight(config: ConfigSpec) -> Iterable[int]:
-    """Where it is asked about the history."""
-    yield config.insight.grpc_port
-    if port := insight.http_port(config):
-        yield port
+def _served_by_insight(config: ConfigSpec) -> Iterable[tuple[int, tuple[Manifest, ...]]]:
+    """Verdicts for the podgroup-controller; the history for whom a value says."""
+    callers = config.network_policy.grpc_from
+    ours = (_app("podgroup-controller"),) if config.pod_group_controller.service.enabled else ()
+    if ours or callers:  # a rule without peers would be for everybody
+        yield config.insight.grpc_port, (*ours, *callers)
+    if callers and (port := insight.http_port(config)):
+        yield port, callers
 
 
 def policy(networked: Networked, installation: Installation) -> Manifest:
@@ -218,6 +227,8 @@ def _egress(networked: Networked, installation: Installation) -> list[Manifest]:
     if networked.asks_schedulers and config.scheduler.service.enabled:
         to_schedulers = _rule([config.scheduler.scheduler_service.grpc_port])
         rules.append({**to_schedulers, "to": [{"podSelector": {"matchLabels": dict(_SCHEDULERS)}}]})
+    if networked.asks_insight:
+        rules.append({**_rule([config.insight.grpc_port]), "to": [_app(insight.NAME)]})
     if networked.asks_redis:
         rules += _to_redis(config)
     if networked.asks:

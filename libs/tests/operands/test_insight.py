@@ -115,11 +115,30 @@ def ports(rules):
     return [port["port"] for rule in rules for port in rule["ports"]]
 
 
-def test_nobody_may_ask_it_but_who_is_named():
-    assert ports(policy_of(objects_of(ON))["ingress"]) == [8080]
+def test_nobody_may_ask_it_but_who_is_named_and_who_writes_verdicts():
+    writer = {"podSelector": {"matchLabels": {"app": "podgroup-controller"}}}
+
+    def opened(port, *peers):
+        return {"ports": [{"protocol": "TCP", "port": port}], "from": [*peers]}
+
+    (*asked, metrics) = policy_of(objects_of(ON))["ingress"]
+    assert asked == [opened(9091, writer)]
+    assert ports([metrics]) == [8080]
     tools = {"namespaceSelector": {"matchLabels": {"team": "platform"}}}
     (*asked, _) = policy_of(objects_of(ON, networkPolicy={"grpcFrom": [tools]}))["ingress"]
-    assert asked == [{"ports": [{"protocol": "TCP", "port": port}], "from": [tools]} for port in (9091, 9092)]
+    assert asked == [opened(9091, writer, tools), opened(9092, tools)]
+    without = {"podGroupController": {"service": {"enabled": False}}}
+    assert ports(policy_of(objects_of(ON, **without))["ingress"]) == [8080]
+
+
+def test_who_writes_verdicts_may_reach_it_where_it_runs():
+    def reached(objects):
+        egress = objects["NetworkPolicy", "podgroup-controller"]["spec"]["egress"]
+        peers = [peer for rule in egress for peer in rule.get("to", ()) if ports([rule]) == [9091]]
+        return [peer["podSelector"]["matchLabels"] for peer in peers]
+
+    assert reached(objects_of(ON)) == [{"app": "insight"}]
+    assert reached(objects_of({})) == []
 
 
 def test_over_http_it_listens_where_it_is_said_and_its_service_leads_there():
