@@ -281,6 +281,31 @@ async def test_a_question_about_too_many_namespaces_says_how_to_ask_less(town, s
     assert "name one with namespace" in message
 
 
+async def test_the_answers_are_the_same_whichever_the_store_is(town, tmp_path, postgresql):
+    ann, root = [await town.person(name) for name in ("ann", "root")]
+    await town.allow("ann", POD_GROUPS, namespace="team")
+    for granted in (POD_GROUPS, QUEUES):
+        await town.allow("root", granted)
+    questions = [
+        *((name, ann, {}) for name in ("runs", "evictions", "decisions")),
+        *((name, root, {"limit": "2"}) for name in ("runs", "cycles", "queue-states")),
+        *(("usage", root, {"by": by}) for by in ("queue", "namespace", "user", "workload")),
+        ("runs", root, {"pod": "t-1", "namespace": "team"}),
+    ]
+    found = []
+    async with town.insight() as client:
+        for url in (f"sqlite:///{tmp_path}/one.db", postgresql.make("insight_over_http")):
+            database = open_database(url)
+            try:
+                open_store(database).add(HISTORY)
+                async with asking(database, client) as asked:
+                    found.append([await asked.rows(name, who, **how) for name, who, how in questions])
+            finally:
+                database.close()
+    assert found[0] == found[1]
+    assert all(each["items"] for each in found[0])
+
+
 # --- who is nobody ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("path", [*(each.path for each in ENDPOINTS), OPENAPI])
 async def test_without_a_token_nothing_is_told(asked, path):
