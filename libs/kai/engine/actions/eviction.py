@@ -14,7 +14,7 @@ from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.turns import Turn
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
-from kai.engine.search.bounds import free_centi, never_fits
+from kai.engine.search.bounds import free_centi, moving_may_do, never_fits
 from kai.engine.search.budget import Deadline, limits
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Search, SearchResult, Solution, Validator, enabled_generators
@@ -192,11 +192,15 @@ class _Action:
         )
 
     def _may_suffice(self, tasks: list[Task], rules: VictimRules) -> bool:
-        """Whether what is free and what the rules allow to take could cover the GPUs that are asked for.
+        """Whether what is free and what the rules allow to take could cover what is asked for.
 
         Pods that find another place are not taken, so the rest must be: nothing is gained by moving.
         """
-        if rules.suffices is None or self.strategy.moves_only:
+        if self.strategy.moves_only:
+            return True
+        if rules.takes is not None and not moving_may_do(self.session, tasks) and not rules.takes():
+            return False
+        if rules.suffices is None:
             return True
         needed = sum(task.cls.gpu_centi for task in tasks)
         # Which part of a GPU an amount of memory is depends on the node.

@@ -34,6 +34,8 @@ class VictimRules(msgspec.Struct, frozen=True, kw_only=True):
     #: False where it is sure that no victims that the rules allow hold so many hundredths of GPUs together.
     #: Asked before a search in which victims lose their places; it saves the search where there is no hope.
     suffices: Callable[[int], bool] | None = None
+    #: False where it is sure that nobody may lose his place, and victims can only be moved. Asked like that.
+    takes: Callable[[], bool] | None = None
     #: Whether a job may lose any pod. Asked before anything is evicted, of jobs that the action could take
     #: from, in the order of victims as far as the search looks. The answer must stay while it lasts.
     accepts: Callable[[Job], bool] | None = None
@@ -63,6 +65,7 @@ def _together(first: VictimRules, second: VictimRules) -> VictimRules:
     return VictimRules(
         of_queue=both(first.of_queue, second.of_queue),
         suffices=both(first.suffices, second.suffices),
+        takes=_either_way(first.takes, second.takes),
         accepts=both(first.accepts, second.accepts),
         allows=both(first.allows, second.allows),
         why=_either(first.why, second.why),
@@ -76,6 +79,15 @@ def both(
     if first is None or second is None:
         return first or second
     return lambda subject: first(subject) and second(subject)
+
+
+def _either_way(
+    first: Callable[[], bool] | None, second: Callable[[], bool] | None
+) -> Callable[[], bool] | None:
+    """As :func:`both`, for conditions without a subject."""
+    if first is None or second is None:
+        return first or second
+    return lambda: first() and second()
 
 
 def _either(first: Why | None, second: Why | None) -> Why | None:

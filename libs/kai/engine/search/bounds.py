@@ -21,13 +21,15 @@ from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept
 from kai.snapshot.kinds import Kind
-from kai.snapshot.resources import GPU, PODS
+from kai.snapshot.resources import GPU, NOBODY, PODS
 from kai.snapshot.rows import Job, Node, Task, tasks_by_class
 
 #: What is free, by class.
 _ROOMS: Final = Kept[dict[int, Room]]()
 #: Hundredths of GPUs that are free or will be, while no node changes.
 _FREE_CENTI: Final = Kept[int]()
+#: ``[columns]`` what is free or will be on ready nodes, while no node changes.
+_FREE: Final = Kept[Ints]()
 #: Whether chunks would not even fit on empty nodes.
 _NEVER_FIT: Final = Kept[dict[tuple[object, ...], bool]]()
 
@@ -207,6 +209,31 @@ def _all_free_centi(session: Session) -> int:
         free = int(np.maximum(table.idle[:, column] + table.releasing[:, column], 0).sum())
         total += GPU_CENTI * worth * free
     return total
+
+
+def moving_may_do(session: Session, tasks: Sequence[Task]) -> bool:
+    """Whether pods could find room by others moving elsewhere; False is sure, and True says nothing.
+
+    Who moves takes as much elsewhere, so of each resource as much as is asked for must be free by now,
+    wherever that is. GPUs are left out, as pods that share some may share fewer; where any are shared this
+    says nothing at all, since that frees the pods that hold them, too.
+    """
+    if session.nodes.sharing:
+        return True
+    free = _FREE.get(session.memo, session.nodes.log_end, lambda: _all_free(session))
+    needed: dict[int, int] = {}
+    for task in tasks:
+        for column, amount in task.cls.items:
+            needed[column] = needed.get(column, 0) + amount
+    return all(amount <= free[column] for column, amount in needed.items() if column not in (GPU, NOBODY))
+
+
+def _all_free(session: Session) -> Ints:
+    """Nodes that hold too much have nothing, which makes it more than there is."""
+    table, static = session.nodes, session.static
+    free = np.maximum(table.idle + table.releasing, 0)
+    found: Ints = (free[static.ready] if static.binding else free).sum(axis=0)
+    return found
 
 
 def never_fits(session: Session, job: Job, tasks: Sequence[Task]) -> bool:

@@ -52,6 +52,7 @@ class FairReclaim(Entitlement, VictimPolicy):
         if search.action != "reclaim":
             return None
         mine, request, rules = search.job.queue, self._request(search.tasks), self._rules
+        firm = self._firm(search.job, search.tasks)
 
         def loses(queue: Queue) -> bool:
             return rules.may_be_victim(mine.row, request, victim=queue.row)
@@ -59,7 +60,17 @@ class FairReclaim(Entitlement, VictimPolicy):
         return VictimRules(
             of_queue=loses,
             suffices=lambda gpu_centi: self._suffices(search, request, loses, gpu_centi),
-            allows=self._fair(search.job, request, self._firm(search.job, search.tasks)),
+            takes=lambda: self._takes(search.job, request, firm),
+            allows=self._fair(search.job, request, firm),
+        )
+
+    def _takes(self, job: Job, request: ResourceVector, firm: ResourceVector | None) -> bool:
+        """Whether any queue may lose a first chunk; with each that is taken it may lose less."""
+        ledger = self._rules.open(job.queue.row, request, firm=firm)
+        return any(
+            ledger.allows(queue.row)
+            for queue in self._queues
+            if queue.yields and queue.jobs and queue is not job.queue
         )
 
     def _suffices(
