@@ -107,8 +107,8 @@ class Examiner:
         return found
 
     def _is_old(self, replay: Replay, now: float) -> bool:
-        """Whether all was looked at in this very state, a moment ago: what but time would have changed it?"""
-        seen = (id(replay), replay.decided)
+        """Whether all was looked at with these very objects, a moment ago: only time may have changed it."""
+        seen = (id(replay), replay.state.version)
         if seen == self._seen and all(self._looked_at.values()) and now - self._seen_at < AGAIN_SECONDS:
             return True
         if seen != self._seen or now - self._seen_at >= AGAIN_SECONDS:

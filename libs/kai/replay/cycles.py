@@ -218,8 +218,6 @@ class Replay:
         self.engine = Engine(told.config, contained=True)
         self.engine.turns.tell(told.remainder.passes)
         self.engine.last_usage = told.usage
-        #: How many were decided so far.
-        self.decided = 0
 
     def take_in(self, record: CycleRecord) -> None:
         """What had changed before a cycle.
@@ -241,7 +239,6 @@ class Replay:
         """Take in what had changed before a cycle, and decide it again; raises as :meth:`take_in`."""
         self.take_in(record)
         result = self.engine.run(self.state, record.now, usage=record.usage, cuts=record.cuts)
-        self.decided += 1
         return Again(record, result)
 
 
