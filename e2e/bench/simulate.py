@@ -1,4 +1,4 @@
-"""How fast a cluster lives on by itself: ``python -m e2e.bench.simulate [week] [what-if]``.
+"""How fast a cluster lives on by itself: ``python -m e2e.bench.simulate [--only week|what-if]``.
 
 *week*: pods of one to eight GPUs come over a week, run for hours and go, and all of it is simulated. Every
 pod has to have run as long as it was to run.
@@ -166,15 +166,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m e2e.bench.simulate", description="How fast a cluster lives on by itself."
     )
-    parser.add_argument("what", nargs="*", choices=["week", "what-if"], help="default: both")
+    parser.add_argument("--only", choices=["week", "what-if"], help="default: both")
     parser.add_argument("--nodes", type=int, default=0, help="default: 1,000 for a week, 5,000 for what-if")
     parser.add_argument("--pods", type=int, default=0, help="default: 10,000 for a week, 100,000 for what-if")
     told = parser.parse_args(arguments)
     found: list[Measured] = []
-    if "week" in told.what or not told.what:
+    if told.only != "what-if":
         nodes, pods = told.nodes or 1_000, told.pods or 10_000
         found += [week(nodes, pods, hours=hours) for hours in (HOURS, 3 * HOURS)]
-    if "what-if" in told.what or not told.what:
+    if told.only != "week":
         found += what_if(told.nodes or 5_000, told.pods or 100_000)
     print("| | seconds of work | |\n|---|---|---|")  # noqa: T201
     for each in found:

@@ -18,5 +18,7 @@ def test_questions_to_a_full_cluster_are_answered_by_what_the_engine_does():
 
 
 def test_the_table_has_a_row_for_each(capsys):
-    assert simulate.main(["what-if", "--nodes", "20", "--pods", "400"]) == 0
+    assert simulate.main(["--only", "what-if", "--nodes", "20", "--pods", "400"]) == 0
     assert capsys.readouterr().out.count("\n| ") == 3
+    assert simulate.main(["--nodes", "20", "--pods", "100"]) == 0
+    assert capsys.readouterr().out.count("\n| ") == 5
