@@ -9,6 +9,8 @@ from typing import Annotated, Final
 
 import msgspec
 import typer
+from rich.console import Console
+from rich.status import Status
 
 from kai.model import duration, quantity
 from kai.model.faults import OutOfBounds
@@ -99,14 +101,21 @@ def what_if(
             if files
             else _changes(found.state, what or [], namespace=namespace, like=like)
         )
-        answer = simulated.ask(
-            found.state,
-            found.config,
-            wanted,
-            now=found.now,
-            within=ahead,
-            runtimes=simulated.all_lasting(runtime),
-        )
+        with Status("looking ahead", console=Console(stderr=True)) as status:
+
+            def progress(changed: bool, after: float) -> None:
+                course = "with the change" if changed else "without the change"
+                status.update(f"{course}: {after:.0f} of {ahead:.0f} s looked at")
+
+            answer = simulated.ask(
+                found.state,
+                found.config,
+                wanted,
+                now=found.now,
+                within=ahead,
+                runtimes=simulated.all_lasting(runtime),
+                progress=progress,
+            )
         told = views.as_document(found.state, wanted, answer)
     except (ChangeRefused, OutOfBounds) as error:
         raise fail(str(error)) from error

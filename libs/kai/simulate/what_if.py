@@ -5,8 +5,9 @@ The engine answers, on the state itself; nothing of it stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
 
@@ -28,6 +29,11 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     queue: str
     running: int
     waiting: int
+
+
+#: Is told whether what would happen with the changes is looked at, or what happens anyway, and how many
+#: seconds of it were.
+Progress: TypeAlias = Callable[[bool, float], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +97,11 @@ def ask(
     seed: int = 0,
     usage: Usage | None = None,
     pace: Pace | None = None,
+    progress: Progress = lambda changed, after: None,
 ) -> Answer:
     """What would follow if changes were made ``now`` (Unix seconds), in the ``within`` seconds after it.
 
-    The state ends as it began.
+    The state ends as it began. ``progress`` is told how far it is: a full cluster with many gangs takes long.
 
     Raises:
         ChangeRefused: one of them cannot be made.
@@ -105,6 +112,8 @@ def ask(
             course = Course(journal, config, now=now, runtimes=runtimes, seed=seed, usage=usage, pace=pace)
             if chosen:
                 course.plan(now, chosen)
+            for moment in course.moments(now + within):
+                progress(bool(chosen), moment - now)
             course.run(now + within)
             return Sequel(
                 events=tuple(course.events),

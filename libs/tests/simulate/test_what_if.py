@@ -131,11 +131,20 @@ def test_new_work_says_when_it_starts_once_what_runs_has_a_known_end() -> None:
     waits = _ask(state, change)
     assert not waits.changed.started
     assert waits.changed.outcomes["default/new"].message
+    seen: list[tuple[bool, float]] = []
     ends = what_if.ask(
-        state, SchedulerConfig(), [change], now=NOW, within=3600, runtimes=what_if.all_lasting(600)
+        state,
+        SchedulerConfig(),
+        [change],
+        now=NOW,
+        within=3600,
+        runtimes=what_if.all_lasting(600),
+        progress=lambda changed, after: seen.append((changed, after)),
     )
     first = next(event for event in ends.changed.events if event.what is Happened.STARTED)
     assert (first.pod, first.at - NOW) == ("default/new-0", 100.0)
+    assert seen == sorted(seen)
+    assert {(False, 0.0), (True, 0.0), (True, 100.0)} <= set(seen)
 
 
 def test_a_gang_that_runs_with_too_few_pods_is_ended_also_once_nobody_waits_any_more() -> None:
