@@ -67,18 +67,18 @@ class FairReclaim(Entitlement, VictimPolicy):
     def _takes(self, job: Job, request: ResourceVector, firm: ResourceVector | None) -> bool:
         """Whether any queue may lose a first chunk; with each that is taken it may lose less."""
         ledger = self._rules.open(job.queue.row, request, firm=firm)
-        return any(
-            ledger.allows(queue.row)
-            for queue in self._queues
-            if queue.yields and queue.jobs and queue is not job.queue
-        )
+        return any(ledger.allows(queue.row) for queue in self._others(job))
+
+    def _others(self, job: Job) -> Iterable[Queue]:
+        """Queues whose jobs could be victims of a job, whatever they hold."""
+        return (each for each in self._queues if each.yields and each.jobs and each is not job.queue)
 
     def _suffices(
         self, search: VictimSearch, request: ResourceVector, loses: Callable[[Queue], bool], needed: float
     ) -> bool:
         by_row: dict[int, list[Queue]] = {}
-        for queue in self._queues:
-            if queue.yields and queue.jobs and queue is not search.job.queue and loses(queue):
+        for queue in self._others(search.job):
+            if loses(queue):
                 row = self._forest.leveled(search.job.queue.row, queue.row)[1]
                 by_row.setdefault(row, []).append(queue)
         for row, queues in by_row.items():
