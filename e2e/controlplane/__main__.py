@@ -9,9 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from kai_local.real.binaries import BUILDS, built, locate
+from kai_local.real.binaries import BUILDS, CONTROL_PLANE, NODES, built, locate
 
 _MODULES = Path(__file__).parent
+_CONTAINERD = "github.com/containerd/containerd/v2/cmd"
 _VERSION = "k8s.io/component-base/version"
 #: Where a program's main package is, and what the linker is told.
 _PACKAGES = {
@@ -20,14 +21,29 @@ _PACKAGES = {
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
     "helm": "helm.sh/helm/v3/cmd/helm",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+    "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
+    "containerd": f"{_CONTAINERD}/containerd",
+    "containerd-shim-runc-v2": f"{_CONTAINERD}/containerd-shim-runc-v2",
+    "ctr": f"{_CONTAINERD}/ctr",
+    "coredns": ".",
+    "pause": ".",
 }
+#: What a module's programs are built without: each would need a library in C.
+_TAGS = {"containerd": "no_btrfs,no_devmapper,no_zfs"}
+#: All programs of nodes at once.
+_GROUPS = {"nodes": NODES}
 
 
 def main() -> int:
-    """Build the programs named, or all; the exit status is 1 when one is missing and cannot be built."""
-    wanted = sys.argv[1:] or list(BUILDS)
+    """Build the programs named, or those of a control plane; ``nodes`` are those of real kubelets.
+
+    The exit status is 1 when one is missing and cannot be built.
+    """
+    wanted = [program for named in sys.argv[1:] or CONTROL_PLANE for program in _GROUPS.get(named, (named,))]
     if unknown := [program for program in wanted if program not in BUILDS]:
-        return _fail(f"unknown program {unknown[0]!r}; there are {', '.join(BUILDS)}")
+        return _fail(f"unknown program {unknown[0]!r}; there are {', '.join((*BUILDS, *_GROUPS))}")
     missing = []
     for program in wanted:
         if found := locate(program):
@@ -51,6 +67,7 @@ def _build(program: str) -> int:
     unfinished = target.with_name(f".{program}.{os.getpid()}")
     flags = f"-s -w {_stamps(version)}" if module == "kubernetes" else "-s -w"
     command = ["go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags]
+    command += ["-tags", _TAGS[module]] if module in _TAGS else []
     result = subprocess.run(
         [*command, "-o", str(unfinished), _PACKAGES[program]],
         cwd=_MODULES / module,

@@ -16,8 +16,21 @@ BUILDS: Mapping[str, tuple[str, str]] = {
     "kube-controller-manager": ("kubernetes", "v1.36.3"),
     "kwok": ("kwok", "v0.7.0"),
     "helm": ("helm", "v3.21.4"),
+    "kube-scheduler": ("kubernetes", "v1.36.3"),
+    "kubelet": ("kubernetes", "v1.36.3"),
+    "kube-proxy": ("kubernetes", "v1.36.3"),
+    "containerd": ("containerd", "v2.2.1"),
+    "containerd-shim-runc-v2": ("containerd", "v2.2.1"),
+    "ctr": ("containerd", "v2.2.1"),
+    "coredns": ("coredns", "v1.14.7"),
+    "pause": ("pause", "v1.0.0"),
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "helm")
+#: What real kubelets need beside it; built by ``make controlplane PROGRAMS=nodes``.
+NODES = (
+    *("kube-scheduler", "kubelet", "kube-proxy", "coredns"),
+    *("containerd", "containerd-shim-runc-v2", "ctr", "pause"),
+)
 
 
 class BinariesMissing(ClusterError):
@@ -51,8 +64,9 @@ def find(
     environment: Mapping[str, str] = os.environ,
     *,
     who: str = "a real control plane",
+    target: str = "make controlplane",
 ) -> dict[str, Path]:
-    """All of these programs, which ``who`` needs.
+    """All of these programs, which ``who`` needs and ``target`` builds.
 
     Raises:
         BinariesMissing: at least one is nowhere.
@@ -62,6 +76,6 @@ def find(
     if missing:
         raise BinariesMissing(
             f"{who} needs {', '.join(missing)}: found neither in $KUBEBUILDER_ASSETS, nor on "
-            f"the PATH, nor in {cache_root(environment)}; `make controlplane` builds them where there is Go"
+            f"the PATH, nor in {cache_root(environment)}; `{target}` builds them where there is Go"
         )
     return {program: path for program, path in found.items() if path is not None}
