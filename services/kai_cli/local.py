@@ -26,9 +26,10 @@ from kai_local.box.state import DEFAULT_NAME, ClusterFiles, ClusterRecord, known
 from kai_local.box.up import command_line
 from kai_local.errors import ClusterError
 from kai_local.installation.chart import find_helm
+from kai_local.node.network import MOST_NODES
 from kai_local.operators.projects import PROJECTS, UnknownProject, named
 from kai_local.processes.records import ProcessRecord
-from kai_local.real import binaries
+from kai_local.real.plane import look_for_programs
 from kai_local.services.suite import USUAL, UnknownService, parse_flags
 
 if TYPE_CHECKING:
@@ -51,14 +52,14 @@ def _quantity(text: str) -> str:
     return text
 
 
-def _look_for_programs(*, real: bool, chart: bool) -> None:
-    """Say which programs are missing while nothing has been started."""
+def _look_for_programs(files: ClusterFiles, *, real: bool, chart: bool, kubelets: int) -> None:
+    """Say what is missing while nothing has been started."""
     try:
         if real:
-            binaries.find()
+            look_for_programs(files.directory, kubelets=kubelets)
         elif chart:
             find_helm()
-    except binaries.BinariesMissing as missing:
+    except ClusterError as missing:
         raise fail(str(missing)) from missing
 
 
@@ -69,6 +70,24 @@ def _versions(text: str) -> str:
     except InvalidRuntimeConfig as error:
         raise typer.BadParameter(str(error), param_hint="--runtime-config") from error
     return text
+
+
+def _kubelets(count: int, *, real: bool, services: bool) -> int:
+    """Refuse what does not go together while nothing has been started."""
+    if count and not real:
+        raise typer.BadParameter("real nodes need a real control plane: give --real", param_hint="--kubelets")
+    if count and services:
+        problem = "what runs on real nodes is installed by helm, as on any cluster: give --no-services"
+        raise typer.BadParameter(problem, param_hint="--kubelets")
+    return count
+
+
+def _archives(paths: list[Path], *, kubelets: int) -> tuple[Path, ...]:
+    if paths and not kubelets:
+        raise typer.BadParameter("only real nodes have images: give --kubelets", param_hint="--image")
+    if missing := [path for path in paths if not path.is_file()]:
+        raise typer.BadParameter(f"there is no file {missing[0]}", param_hint="--image")
+    return tuple(path.absolute() for path in paths)
 
 
 def _flags(written: list[str]) -> dict[str, dict[str, str]]:
@@ -112,6 +131,16 @@ def up(
     real: Annotated[
         bool, typer.Option("--real", help="etcd, kube-apiserver and KWOK instead of our own API server.")
     ] = False,
+    kubelets: Annotated[
+        int,
+        typer.Option(
+            min=0, max=MOST_NODES, help="Real nodes beside them, with containerd; needs root and --real."
+        ),
+    ] = 0,
+    archives: Annotated[
+        list[Path] | None,
+        typer.Option("--image", metavar="ARCHIVE", help="Images that real nodes have; repeatable."),
+    ] = None,
     chart: Annotated[
         bool, typer.Option("--chart", help="Have helm install the chart, its roles in force.")
     ] = False,
@@ -150,13 +179,14 @@ def up(
         webhooks=webhooks and services,
         services=_services(autoscaling=autoscaling, history=history) if services else (),
         real=real,
+        kubelets=_kubelets(kubelets, real=real, services=services),
+        archives=_archives(archives or [], kubelets=kubelets),
         chart=chart,
         runtime_config=runtime_config if real else _versions(runtime_config),
         projects=_projects(projects),
         flags=_flags(flags or []),
     )
-    _files(name)
-    _look_for_programs(real=real, chart=chart)
+    _look_for_programs(_files(name), real=real, chart=chart, kubelets=kubelets)
     if detach:
         raise typer.Exit(_start_detached(options))
     sys.stdout.flush()

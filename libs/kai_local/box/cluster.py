@@ -21,6 +21,7 @@ from kai_local.box.progress import Progress, step
 from kai_local.box.state import DEFAULT_NAME, ClusterFiles, ClusterRecord, KubeconfigRecord
 from kai_local.embedded.plane import EmbeddedPlane
 from kai_local.installation.prepare import Preparation
+from kai_local.node import traces
 from kai_local.processes import probes
 from kai_local.processes.identity import ProcessIdentity
 from kai_local.processes.ports import LOOPBACK, free_ports, require_free
@@ -82,6 +83,7 @@ class Cluster:
         with self._files.claimed():
             sweep(self._files)
             self._files.make()
+            self._write()  # whatever becomes of us, somebody finds it
             try:
                 async with self._supervisor:
                     await self._until_stopping(self._come_up())
@@ -89,6 +91,7 @@ class Cluster:
                     await self._go_down()
             finally:
                 self._restore_kubeconfig()
+                traces.remove(self._files.directory)
                 self._files.clear()
 
     async def _until_stopping(self, work: Coroutine[Any, Any, object]) -> None:
@@ -116,11 +119,16 @@ class Cluster:
         nodes = plane.nodes()
         for program in nodes:
             self._supervisor.start(program)
+        if kubelets := self._options.kubelets:
+            with step(self._progress, f"{count_of(kubelets, 'node')} with containerd and kubelet"):
+                await self._supervisor.wait_ready([p.name for p in nodes], _START_PATIENCE)
+                await plane.join(self._supervisor)
         services = await (self._install_chart() if self._by_chart else self._install())
         for program in (*services, *self._operators()):
             self._supervisor.start(program)
-        count = "1 node" if self._options.nodes == 1 else f"{self._options.nodes} nodes"
-        with step(self._progress, f"{count} x {self._options.gpus_per_node} GPUs"):
+        with step(
+            self._progress, f"{count_of(self._options.nodes, 'node')} x {self._options.gpus_per_node} GPUs"
+        ):
             await self._supervisor.wait_ready([p.name for p in nodes], _START_PATIENCE)
         if services:
             with step(self._progress, f"{len(services)} services"):
@@ -151,7 +159,7 @@ class Cluster:
         ]
         if options.real:
             from kai_local.machine.network import socket_path
-            from kai_local.real.plane import RealPlane
+            from kai_local.real.plane import Kubelets, RealPlane
 
             if self._by_chart:
                 self._egress = str(socket_path(self._files.directory, "egress.sock"))
@@ -161,6 +169,11 @@ class Cluster:
                 shape,
                 egress=self._egress,
                 runtime_config=options.runtime_config,
+                kubelets=Kubelets(
+                    options.kubelets, options.gpus_per_node, options.gpu_memory_mib, options.archives
+                )
+                if options.kubelets
+                else None,
             )
         else:
             if self._by_chart:
@@ -344,6 +357,11 @@ class Cluster:
 
 
 _LEAN = {"MALLOC_ARENA_MAX": "2"}
+
+
+def count_of(number: int, thing: str) -> str:
+    """So many of something, in words."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _own_record() -> ProcessRecord:

@@ -8,6 +8,7 @@ from pathlib import Path
 from kai_local.box import kubeconfig
 from kai_local.box.state import ClusterFiles, KubeconfigRecord
 from kai_local.errors import ClusterError
+from kai_local.node import traces
 
 
 def give_back(record: KubeconfigRecord) -> None:
@@ -20,12 +21,17 @@ def give_back(record: KubeconfigRecord) -> None:
 
 
 def sweep(files: ClusterFiles) -> None:
-    """Remove what a killed cluster of this name has left. To be called with its name claimed."""
+    """Remove what a killed cluster of this name has left. To be called with its name claimed.
+
+    Raises:
+        ClusterError: something does not go.
+    """
     record = files.read()
     if record is not None:
         for process in record.processes:
             if process.identity is not None:
                 process.identity.signal(signal.SIGKILL)
+        traces.remove(files.directory)
         if record.kubeconfig is not None:
             give_back(record.kubeconfig)
     files.clear()

@@ -31,6 +31,9 @@ class ClusterOptions:
     flags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     #: etcd, kube-apiserver, kube-controller-manager and KWOK instead of our own.
     real: bool = False
+    #: Real nodes beside the simulated ones, and archives of images that each of them is to have.
+    kubelets: int = 0
+    archives: tuple[Path, ...] = ()
     #: Have helm install the chart, its roles in force, also where the API server is our own.
     chart: bool = False
     #: Which versions the API server has where there are several, as kube-apiserver's flag says it.

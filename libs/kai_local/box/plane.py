@@ -23,3 +23,7 @@ class Plane(Protocol):
     def nodes(self) -> list[Program]:
         """Controllers and nodes, to be started then."""
         ...
+
+    async def join(self, supervisor: Supervisor) -> None:
+        """Bring up what is started in steps and needs all of these; returns when it is ready."""
+        ...

@@ -72,3 +72,6 @@ class EmbeddedPlane:
         flags = [f"--kubeconfig={config}", f"--ready-file={ready_file}", *self._shape]
         command = (sys.executable, "-m", "kai_local.embedded.machinery", *flags)
         return [Program(_MACHINERY, command, _LEAN, ready=probes.file(ready_file))]
+
+    async def join(self, supervisor: Supervisor) -> None:
+        """Nothing is left to be brought up: its nodes are in that process."""

@@ -3,7 +3,7 @@
 It registers the Node objects with their GPUs, and does what a device plugin and the kubelet's device
 manager do: hand devices to pods, tell on a reservation pod which one it got, and refuse a pod for which there
 is none. So a node that is booked twice shows, as it would on hardware. It is also the scheduler of those pods
-that name none: kube-scheduler is no part of such a cluster.
+that name none, where kube-scheduler is no part of the cluster. Real nodes it leaves alone.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from kai_local.kubelet import status
 from kai_local.kubelet.__main__ import add_shape
 from kai_local.kubelet.ledger import Devices, NodeLedger, Rejection
 from kai_local.kubelet.nodes import NodeShape, node_manifest, node_name, node_status
+from kai_local.node.kubelet import REAL_LABEL, REAL_VALUE
 from kai_local.parts.objects import LocalPod
 from kai_local.parts.program import Part, run_program
 from kai_local.parts.requests import container_requests
@@ -102,6 +103,8 @@ class DeviceManager:
             if old is not None:
                 self._ledgers.pop(old.metadata.name, None)
             return
+        if new.labels.get(REAL_LABEL) == REAL_VALUE:
+            return  # its kubelet hands out its devices
         name = new.metadata.name
         if name not in self._ledgers:
             self._ledgers[name] = NodeLedger(name)
@@ -181,6 +184,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m kai_local.real.devices", description=__doc__)
     parser.add_argument("--kubeconfig", required=True)
     parser.add_argument("--ready-file", type=Path, help="made when the nodes are registered")
+    parser.add_argument(
+        "--kube-scheduler", action="store_true", help="pods that name no scheduler are placed by it"
+    )
     add_shape(parser)
     args = parser.parse_args()
     shape = NodeShape(
@@ -192,8 +198,10 @@ def main() -> None:
 
     def make(client: KubeClient) -> list[Part]:
         watches = Watches(client)
-        placing = Placing(client, watches.pods, watches.nodes, chart_elsewhere=args.chart)
-        return [watches, placing, DeviceManager(client, watches, count=args.nodes, shape=shape)]
+        parts: list[Part] = [watches, DeviceManager(client, watches, count=args.nodes, shape=shape)]
+        if not args.kube_scheduler:
+            parts.append(Placing(client, watches.pods, watches.nodes, chart_elsewhere=args.chart))
+        return parts
 
     run_program(make, name="devices", kubeconfig=args.kubeconfig, ready_file=args.ready_file)
 

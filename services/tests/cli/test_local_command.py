@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kai_cli.__main__ import app
 from kai_cli.local import _read_log
 from kai_local.box.state import ClusterFiles, ClusterRecord
 from kai_local.processes.records import ProcessRecord
+from kai_local.real import binaries
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +31,15 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["local", "up", "--name", "A b"], 2, "cluster name 'A b' cannot be used"),
         (["local", "up", "--binders", "0"], 2, "greater than or equal to 1"),
         (["local", "up", "--memory", "lots"], 2, "'lots' is not a Kubernetes quantity"),
+        (["local", "up", "--kubelets", "1"], 2, "give --real"),
+        (["local", "up", "--real", "--kubelets", "1"], 2, "give --no-services"),
+        (["local", "up", "--image", "x.tar"], 2, "give --kubelets"),
+        (
+            ["local", "up", "--real", "--no-services", "--kubelets", "1", "--image", "x"],
+            2,
+            "there is no file x",
+        ),
+        (["local", "up", "--kubelets", "9"], 2, "less than or equal to 8"),
         (["run", "sheduler"], 2, "there is no service 'sheduler'; there are queue-controller"),
         (["run", "--health-listen", "8080"], 2, "'8080' is not HOST:PORT"),
     ],
@@ -54,6 +65,24 @@ def test_programs_that_are_missing_are_told_by_who_needs_them_before_anything_is
     result = CliRunner().invoke(app, ["local", "up", option, "--detach"])
     assert result.exit_code == 1
     assert f"kai: {who} needs {missing}: found neither in" in " ".join(result.output.split())
+    assert not ClusterFiles.of("local").directory.exists()
+
+
+def test_what_real_nodes_lack_is_told_beside_the_programs(
+    state_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for program in binaries.CONTROL_PLANE:
+        (tmp_path / program).touch(mode=0o755)
+    for variable in ("PATH", "XDG_CACHE_HOME", "KUBEBUILDER_ASSETS"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    command = ["local", "up", "--real", "--kubelets", "1", "--no-services", "--detach"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1
+    told = " ".join(result.output.split())
+    assert "kubelet, kube-proxy, coredns, containerd" in told
+    assert "make controlplane PROGRAMS=nodes" in told
+    assert "there is no runc: apt-get install runc" in told
     assert not ClusterFiles.of("local").directory.exists()
 
 
