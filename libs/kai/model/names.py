@@ -96,6 +96,7 @@ GROUP_TIMESTAMPS: Final = (STALE_TIMESTAMP, LAST_START_TIMESTAMP, LAST_EVICTION_
 # --- on nodes ----------------------------------------------------------------------------------
 GPU_MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 AMD_VRAM_LABEL_PREFIX: Final = "beta.amd.com/gpu.vram."
+GPU_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
 MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 CPU_WORKER_LABEL: Final = "node-role.kubernetes.io/cpu-worker"

@@ -14,6 +14,7 @@ import msgspec
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.queueing.turns import Turns
 from kai.model.decisions import BindDecision, Cut, CycleResult, Eviction, Nomination, ResourceVector
+from kai.model.ids import PodGroupKey
 from kai.replay import circumstances, objects, remainder
 from kai.replay.circumstances import Circumstances, CircumstancesError
 from kai.snapshot import codec
@@ -175,6 +176,8 @@ class Again:
 
     record: CycleRecord
     result: CycleResult
+    #: Pod groups that changed with it, those that are gone included; None: any may have.
+    touched: frozenset[PodGroupKey] | None = None
 
     @property
     def same(self) -> bool:
@@ -238,8 +241,14 @@ class Replay:
     def decide(self, record: CycleRecord) -> Again:
         """Take in what had changed before a cycle, and decide it again; raises as :meth:`take_in`."""
         self.take_in(record)
+        self.state.settle(record.now)
+        told = record.changes.get(Kind.POD_GROUP, ())
+        touched = {*self.state.touched_jobs, *(PodGroupKey(change.key) for change in told)}
         result = self.engine.run(self.state, record.now, usage=record.usage, cuts=record.cuts)
-        return Again(record, result)
+        for decided in (result.binds, result.evictions, result.nominations):
+            touched.update(each.pod.pod_group for each in decided)
+        # Where a cycle failed over something, sums may have been found anew, which touches everything.
+        return Again(record, result, None if result.setbacks else frozenset(touched))
 
 
 def _binds(decided: Decided) -> list[str]:
