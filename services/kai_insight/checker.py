@@ -10,17 +10,20 @@ import contextlib
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
 from kai.history.recordings import Entry
 from kai.replay.cycles import RecordingError, Replay, read_cycle
 from kai_insight.examiner import Examiner
+from kai_insight.live.live import Live
 from kai_insight.metrics import ReplayMetrics
 from kai_insight.verdicts import Verdicts
 
+T = TypeVar("T")
 #: What waits to be looked at; with more, the next base is waited for.
 MOST_WAITING_BYTES: Final = 64 << 20
 #: Lines of a difference that the log is told.
@@ -58,7 +61,14 @@ class Examination:
 class Checker:
     """Of one shard. It works in a thread of its own, behind those that have something to answer."""
 
-    def __init__(self, shard: str, metrics: ReplayMetrics, *, examination: Examination | None = None) -> None:
+    def __init__(
+        self,
+        shard: str,
+        metrics: ReplayMetrics,
+        *,
+        examination: Examination | None = None,
+        live: Live | None = None,
+    ) -> None:
         self._shard = shard
         self._metrics = metrics
         self._examination = examination
@@ -69,6 +79,8 @@ class Checker:
         self._last = 0
         self._news = asyncio.Event()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="replay", initializer=_give_way)
+        self._lives = live or Live()
+        self._live = self._lives.open(shard, self._asked)
         self._task = asyncio.create_task(self._run(), name=f"replay {shard}")
 
     def put(self, entry: Entry) -> None:
@@ -88,9 +100,14 @@ class Checker:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
+        self._lives.close(self._live)
         self._worker.shutdown(wait=False, cancel_futures=True)
         if self._examination is not None:
             self._examination.verdicts.drop(self._shard)
+
+    async def _asked(self, question: Callable[[], T]) -> T:
+        """What somebody who looks at the state finds, between two cycles."""
+        return await asyncio.get_running_loop().run_in_executor(self._worker, question)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -132,11 +149,11 @@ class Checker:
             else:
                 self._decide(entry)
         except RecordingError as error:  # of a scheduler of another version, while all are replaced
-            self._replay = None
+            self._lose("the last cycle that its scheduler told of cannot be read by this release")
             self._metrics.skipped.inc(not entry.base)
             _log.warning("a recorded cycle cannot be read", shard=self._shard, reason=str(error))
         except Exception:  # noqa: BLE001 (whatever is wrong with one, the next base may be right)
-            self._replay = None
+            self._lose("the last cycle could not be decided again")
             self._metrics.differing.labels(self._shard).inc()
             _log.exception(
                 "a recorded cycle cannot be decided again",
@@ -148,19 +165,26 @@ class Checker:
     def _begin(self, entry: Entry) -> None:
         """From this base on; the state so far would do as well, but the base is what others begin with."""
         self._replay, self._last = Replay(entry.data), entry.number
+        self._live.begin(self._replay, at=entry.at)
+
+    def _lose(self, why: str) -> None:
+        """Without a state until the next base."""
+        self._replay = None
+        self._live.lose(f"{why}; the next base is waited for, which comes within minutes")
 
     def _decide(self, entry: Entry) -> None:
         replay = self._replay
         if replay is None or entry.number != self._last + 1:
-            self._replay = None
+            self._lose("cycles came faster than they could be decided again")
             self._metrics.skipped.inc()
             return
         again = replay.decide(read_cycle(entry.data))
         self._last = entry.number
         self._metrics.replayed.inc()
         if again.same:
+            self._live.move(replay, again.touched, at=again.record.now, shares=again.result.shares)
             return
-        self._replay = None  # what follows builds on what was decided then
+        self._lose("the last cycle came out otherwise")  # what follows builds on what was decided then
         self._metrics.differing.labels(self._shard).inc()
         _log.error(
             "a cycle would be decided otherwise if it were decided again; please report this, with "

@@ -18,6 +18,7 @@ from kai.wire.cycles import watch_cycles
 from kai.wire.shards import Shard, ShardFollower
 from kai_insight.checker import Checker, Examination
 from kai_insight.examiner import Examiner
+from kai_insight.live.live import Live
 from kai_insight.metrics import ReplayMetrics
 from kai_insight.settings import InsightSettings
 from kai_insight.verdicts import Verdicts
@@ -45,6 +46,7 @@ class CycleRecorder:
         state: StoreState,
         metrics: ReplayMetrics,
         verdicts: Verdicts,
+        live: Live | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
@@ -53,6 +55,7 @@ class CycleRecorder:
         self._state = state
         self._metrics = metrics
         self._verdicts = verdicts
+        self._live = live
         self._now = now
         self._waiting: list[Entry] = []
         self._size = 0
@@ -99,7 +102,7 @@ class CycleRecorder:
         if settings.verdict_interval:
             examiner = Examiner(most_pods=settings.verdict_pods)
             examination = Examination(examiner, self._verdicts, interval=settings.verdict_interval)
-        return Checker(shard.name, self._metrics, examination=examination)
+        return Checker(shard.name, self._metrics, examination=examination, live=self._live)
 
     def _keep(self, entry: Entry) -> None:
         if entry.base:

@@ -81,7 +81,8 @@ class Board:
         self.waiting_centi = 0
         #: Pod groups by namespace.
         self.namespaces: Counter[str] = Counter()
-        self.gpus_used = 0.0
+        #: Hundredths of GPUs that are held.
+        self.used_centi = 0
         #: Unix seconds.
         self.at = 0.0
         self._groups: set[PodGroupKey] = set()
@@ -161,7 +162,7 @@ class Board:
         self.index = {name: index for index, name in enumerate(found.name)}
         self.seats = [before.get(name, UNSEEN) for name in found.name]
         self.states = [READY] * len(found.name)
-        self.gpus_used = sum(seats.used for seats in self.seats)
+        self.used_centi = sum(seats.used_centi for seats in self.seats)
         self._nodes_of = Counter(number for seats in self.seats for number in _numbers(seats))
         return True
 
@@ -177,7 +178,7 @@ class Board:
                 news.nodes.add(index)
             self.seats[index], self.states[index] = seats, condition
             if seats.cells != before.cells:
-                self.gpus_used += seats.used - before.used
+                self.used_centi += seats.used_centi - before.used_centi
                 self._recount(before, seats, news)
             self._read_ungrouped(node, news)
 

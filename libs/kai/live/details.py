@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from kai.live.board import READY, SET_ASIDE, Board, why_not
 from kai.live.devices import Seats, places_of, share_percent
 from kai.live.groups import tasks_of, user_of, workload_of
+from kai.live.told import NamedGroup, NamedGroups, NodeTold, Offer, PodOfGroup, PodOnNode
 from kai.live.views import Sight
 from kai.model.ids import PodGroupKey
 from kai.model.objects import Taint
@@ -23,7 +24,7 @@ MOST_PODS: Final = 2000
 _PERCENT: Final = 100
 
 
-def node(state: ClusterState, board: Board, name: str, sight: Sight) -> dict[str, Any] | None:
+def node(state: ClusterState, board: Board, name: str, sight: Sight) -> NodeTold | None:
     """A node and who is on it; None if there is none of this name."""
     index, row = board.index.get(name), state.nodes.by_name.get(name)
     if index is None or row is None:
@@ -33,29 +34,29 @@ def node(state: ClusterState, board: Board, name: str, sight: Sight) -> dict[str
     seats = board.seats[index]
     tasks = [task for task in row.tasks.values() if task.node is row]
     seen = [task for task in tasks if sight is None or task.namespace in sight]
-    table = state.nodes
-    return {
-        "name": name,
-        "state": board.states[index],
-        "why": _why(state, row, board.states[index]),
-        "domain": structure.domains.path(structure.domain[index]),
-        "model": structure.models[structure.model[index]],
-        "gpus": structure.gpus[index],
-        "gpusUsed": round(seats.used, 2),
-        "taints": [_taint(each) for each in row.object.spec.taints or ()],
-        **{
-            what: {
-                "offered": int(table.allocatable[row.row, column]),
-                "allocated": int(table.allocatable[row.row, column] - table.idle[row.row, column]),
-            }
-            for what, column in (("cpu", CPU), ("memory", MEMORY))
-        },
-        "hidden": len(tasks) - len(seen),
-        "pods": [
+    return NodeTold(
+        name=name,
+        state=board.states[index],
+        why=_why(state, row, board.states[index]),
+        domain=structure.domains.path(structure.domain[index]),
+        model=structure.models[structure.model[index]],
+        gpus=structure.gpus[index],
+        gpus_used=seats.used_centi / GPU_CENTI,
+        taints=[_taint(each) for each in row.object.spec.taints or ()],
+        cpu=_offer(state, row, CPU),
+        memory=_offer(state, row, MEMORY),
+        hidden=len(tasks) - len(seen),
+        pods=[
             _on_node(task, row, seats)
             for task in sorted(seen, key=lambda task: (places_of(seats, task) or [len(seats.ids)], task.key))
         ],
-    }
+    )
+
+
+def _offer(state: ClusterState, row: Node, column: int) -> Offer:
+    table = state.nodes
+    offered = int(table.allocatable[row.row, column])
+    return Offer(offered=offered, allocated=offered - int(table.idle[row.row, column]))
 
 
 def _why(state: ClusterState, row: Node, condition: int) -> str:
@@ -68,20 +69,20 @@ def _why(state: ClusterState, row: Node, condition: int) -> str:
     return why_not(row)
 
 
-def _on_node(task: Task, row: Node, seats: Seats) -> dict[str, Any]:
+def _on_node(task: Task, row: Node, seats: Seats) -> PodOnNode:
     job = task.job
-    return {
-        "namespace": task.namespace,
-        "name": task.name,
-        "podGroup": job.name if job is not None else "",
-        "queue": job.facts.queue if job is not None else "",
-        "gpus": gpus_of(task),
-        "devices": places_of(seats, task),
-        "portion": share_percent(task, row) / _PERCENT if task.cls.shared else None,
-        "state": task.status.label,
-        "since": task.created,
-        "preemptible": job.preemptible if job is not None else False,
-    }
+    return PodOnNode(
+        namespace=task.namespace,
+        name=task.name,
+        pod_group=job.name if job is not None else "",
+        queue=job.facts.queue if job is not None else "",
+        gpus=gpus_of(task),
+        devices=places_of(seats, task),
+        portion=share_percent(task, row) / _PERCENT if task.cls.shared else None,
+        state=task.status.label,
+        since=task.created,
+        preemptible=job is not None and job.preemptible,
+    )
 
 
 def gpus_of(task: Task) -> float:
@@ -94,29 +95,29 @@ def gpus_of(task: Task) -> float:
     )
 
 
-def pods(board: Board, job: Job) -> tuple[list[dict[str, Any]], bool]:
+def pods(board: Board, job: Job) -> tuple[list[PodOfGroup], bool]:
     """The pods of a workload in order, and whether there are more than are told."""
     found = sorted(tasks_of(job), key=lambda task: task.order)
     return [_of_group(board, task) for task in found[:MOST_PODS]], len(found) > MOST_PODS
 
 
-def _of_group(board: Board, task: Task) -> dict[str, Any]:
+def _of_group(board: Board, task: Task) -> PodOfGroup:
     here = task.node if ACTIVE_USED[task.status] else None
     index = board.index.get(here.name) if here is not None else None
-    return {
-        "name": task.name,
-        "state": task.status.label,
-        "node": here.name if here is not None else "",
-        "devices": places_of(board.seats[index], task) if index is not None else [],
-        "gpus": gpus_of(task),
-        "since": task.created,
-        "subGroup": task.facts.sub_group if task.facts is not None else "",
-    }
+    return PodOfGroup(
+        name=task.name,
+        state=task.status.label,
+        node=here.name if here is not None else "",
+        devices=places_of(board.seats[index], task) if index is not None else [],
+        gpus=gpus_of(task),
+        since=task.created,
+        sub_group=task.facts.sub_group if task.facts is not None else "",
+    )
 
 
-def groups(state: ClusterState, board: Board, numbers: Iterable[int], sight: Sight) -> dict[str, Any]:
+def groups(state: ClusterState, board: Board, numbers: Iterable[int], sight: Sight) -> NamedGroups:
     """Who the holders of these numbers are; those that are gone are left out."""
-    items: list[dict[str, Any]] = []
+    items: list[NamedGroup] = []
     hidden = 0
     for number in numbers:
         holder = board.numbers.holder(number)
@@ -129,16 +130,16 @@ def groups(state: ClusterState, board: Board, numbers: Iterable[int], sight: Sig
         job = state.jobs.get(key) if holder.is_group else None
         group = state.group_objects.get(key) if holder.is_group else None
         items.append(
-            {
-                "key": number,
-                "namespace": holder.namespace,
-                "name": holder.name,
-                "workload": workload_of(group) if holder.is_group else f"Pod/{holder.name}",
-                "user": user_of(group),
-                "queue": job.facts.queue if job is not None else "",
-            }
+            NamedGroup(
+                key=number,
+                namespace=holder.namespace,
+                name=holder.name,
+                workload=workload_of(group) if holder.is_group else f"Pod/{holder.name}",
+                user=user_of(group),
+                queue=job.facts.queue if job is not None else "",
+            )
         )
-    return {"items": items, "hidden": hidden}
+    return NamedGroups(items=items, hidden=hidden)
 
 
 def _taint(taint: Taint) -> str:

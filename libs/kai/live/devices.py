@@ -37,8 +37,8 @@ class Seats(NamedTuple):
     cells: tuple[Cell, ...]
 
     @property
-    def used(self) -> float:
-        """How many devices are held, parts as parts."""
+    def used_centi(self) -> int:
+        """Hundredths of devices that are held."""
         return sum(map(_held, self.cells))
 
     @property
@@ -47,10 +47,10 @@ class Seats(NamedTuple):
         return sum(cell == FREE for cell in self.cells)
 
 
-def _held(cell: Cell) -> float:
+def _held(cell: Cell) -> int:
     if isinstance(cell, int):
-        return float(cell != FREE)
-    return min(sum(percent for _, percent in cell), _WHOLE) / _WHOLE
+        return _WHOLE if cell != FREE else 0
+    return min(sum(percent for _, percent in cell), _WHOLE)
 
 
 #: All devices of a node that was not seen before.

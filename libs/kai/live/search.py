@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 from kai.live.board import Board
 from kai.live.groups import workload_of
 from kai.live.holders import Holder
+from kai.live.told import Findings, Found
 from kai.live.views import Sight
 from kai.snapshot.state import ClusterState
 
 
-def search(state: ClusterState, board: Board, text: str, sight: Sight, *, limit: int) -> dict[str, Any]:
+def search(state: ClusterState, board: Board, text: str, sight: Sight, *, limit: int) -> Findings:
     """What has this text in its name, in any case: queues, then nodes, then workloads that one may see.
 
     Costs time by the number of all of them.
     """
     found = list(islice(_found(state, board, text.casefold(), sight), limit + 1))
-    return {"items": found[:limit], "more": len(found) > limit}
+    return Findings(items=found[:limit], more=len(found) > limit)
 
 
-def _found(state: ClusterState, board: Board, text: str, sight: Sight) -> Iterator[dict[str, Any]]:
+def _found(state: ClusterState, board: Board, text: str, sight: Sight) -> Iterator[Found]:
     structure = board.structure
     assert structure is not None
     for name, shown, _, _ in structure.queues:
@@ -40,7 +40,5 @@ def _found(state: ClusterState, board: Board, text: str, sight: Sight) -> Iterat
             yield _item("group", job.namespace, job.name, key=held)
 
 
-def _item(
-    kind: str, namespace: str, name: str, *, node: int | None = None, key: int | None = None
-) -> dict[str, Any]:
-    return {"kind": kind, "namespace": namespace, "name": name, "node": node, "key": key}
+def _item(kind: str, namespace: str, name: str, *, node: int | None = None, key: int | None = None) -> Found:
+    return Found(kind=kind, namespace=namespace, name=name, node=node, key=key)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import Any
 
 from kai.live.board import READY, Board
+from kai.live.told import DomainSlots, Slots
 from kai.model.rules.free_slots import SIZES, free_slots
 
 
-def slots(board: Board) -> dict[str, Any]:
+def slots(board: Board) -> Slots:
     """By size, on nodes that take pods. Costs time by the number of nodes."""
     structure = board.structure
     assert structure is not None
@@ -20,11 +20,11 @@ def slots(board: Board) -> dict[str, Any]:
         everywhere[free] += 1
         for each in structure.domains.ancestors(domain):
             domains[each][free] += 1
-    return {
-        "shapes": SIZES,
-        "all": _of(everywhere),
-        "domains": [{"index": index, "slots": _of(domains[index])} for index in sorted(domains)],
-    }
+    return Slots(
+        shapes=SIZES,
+        all=_of(everywhere),
+        domains=[DomainSlots(index=index, slots=_of(domains[index])) for index in sorted(domains)],
+    )
 
 
 def _of(nodes: Counter[int]) -> list[int]:

@@ -5,10 +5,9 @@ Who may see the same namespaces shares a view, so that what they see is written 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -17,7 +16,19 @@ from kai.live.devices import FREE, Cell
 from kai.live.groups import Held, Standing
 from kai.live.holders import HIDDEN
 from kai.live.structure import NOWHERE, Structure
-from kai.model.decisions import CPU, GPU, MEMORY, ResourceVector
+from kai.live.told import (
+    AmountColumns,
+    Change,
+    DomainColumns,
+    Frame,
+    GroupColumns,
+    Hidden,
+    Lacks,
+    NodeColumns,
+    QueueColumns,
+    Slot,
+)
+from kai.model.decisions import CPU, GPU, MEMORY
 from kai.snapshot.amounts import GPU_CENTI
 
 #: Namespaces that somebody may see; None: all.
@@ -56,8 +67,10 @@ class View:
         #: Indices of holders by number; HIDDEN stands for all who may not be seen.
         self._indices: dict[int, int] = {}
         self._order: list[int] = []
-        self._steps: deque[Step] = deque()
-        self._size = 0
+        #: Another tuple after each change, so that it can be read from any thread.
+        self._steps: tuple[Step, ...] = ()
+        #: Nothing more is told here: who looks has to begin anew.
+        self.ended = False
         self._frame: tuple[int, bytes] | None = None
         self._queue_index = {name: index for index, (name, *_) in enumerate(_structure(board).queues)}
 
@@ -81,13 +94,12 @@ class View:
         oldest = self._steps[0].serial - 1 if self._steps else self._serial
         return serial if oldest <= serial <= self._serial else None
 
-    def after(self, serial: int) -> list[bytes] | None:
-        """The changes since a state of this view; None where it is too old."""
-        if serial == self._serial:
-            return []
-        if not self._steps or self._steps[0].serial > serial + 1:
+    def after(self, serial: int) -> list[Step] | None:
+        """The changes since a state of this view; None where it is too old. May be asked in any thread."""
+        steps = self._steps
+        if self.ended or (steps and steps[0].serial > serial + 1):
             return None
-        return [step.data for step in self._steps if step.serial > serial]
+        return [step for step in steps if step.serial > serial]
 
     # --- all of it ---------------------------------------------------------------------------------
     def frame(self, shard: str) -> bytes:
@@ -96,40 +108,37 @@ class View:
             self._frame = self._serial, _encode(self._document(shard))
         return self._frame[1]
 
-    def _document(self, shard: str) -> dict[str, Any]:
+    def _document(self, shard: str) -> Frame:
         board, structure = self._board, _structure(self._board)
         shared: list[list[list[int]]] = []
         slots = list(self._slots(shared))
-        # Who holds nothing on any device, but is known from before, keeps his index.
+        # Who holds nothing any more, but is known from before, keeps his index.
         rows = [self._group(number) for number in self._order]
-        return {
-            "shard": shard,
-            "version": self.version,
-            "at": board.at,
-            "models": structure.models,
-            "domains": {
-                "level": structure.domains.level,
-                "name": structure.domains.name,
-                "parent": structure.domains.parent,
-            },
-            "nodes": {
-                "name": structure.name,
-                "domain": structure.domain,
-                "model": structure.model,
-                "gpus": structure.gpus,
-                "state": board.states,
-            },
-            "slots": slots,
-            "shared": shared,
-            "groups": {
-                "queue": [queue for queue, _, _ in rows],
-                "state": [standing for _, standing, _ in rows],
-                "key": [key for _, _, key in rows],
-            },
-            "queues": self._queues(),
-            "waiting": self._lacking(),
-            "hidden": self._hidden(),
-        }
+        domains = structure.domains
+        return Frame(
+            shard=shard,
+            version=self.version,
+            at=board.at,
+            models=structure.models,
+            domains=DomainColumns(level=domains.level, name=domains.name, parent=domains.parent),
+            nodes=NodeColumns(
+                name=structure.name,
+                domain=structure.domain,
+                model=structure.model,
+                gpus=structure.gpus,
+                state=board.states,
+            ),
+            slots=slots,
+            shared=shared,
+            groups=GroupColumns(
+                queue=[queue for queue, _, _ in rows],
+                state=[standing for _, standing, _ in rows],
+                key=[key for _, _, key in rows],
+            ),
+            queues=self._queues(),
+            waiting=self._lacking(),
+            hidden=self._hidden(),
+        )
 
     def _slots(self, shared: list[list[list[int]]]) -> Iterator[int]:
         for seats in self._board.seats:
@@ -140,30 +149,29 @@ class View:
                     shared.append(self._parts(cell))
                     yield _SHARED - len(shared) + 1
 
-    def _queues(self) -> dict[str, Any]:
+    def _queues(self) -> QueueColumns:
         told, sums = _structure(self._board).queues, self._board.queues
-        return {
-            "name": [name for name, _, _, _ in told],
-            "displayName": [shown for _, shown, _, _ in told],
-            "parent": [self._queue_index.get(parent, NOWHERE) for _, _, parent, _ in told],
-            "priority": [priority for _, _, _, priority in told],
-            **{
-                resource: _amounts(sums, lambda vector, at=at: vector[at])  # type: ignore[misc]
-                for resource, at in (("gpu", GPU), ("cpu", CPU), ("memory", MEMORY))
-            },
-            "waitingGroups": [each.waiting_groups for each in sums],
-            "waitingGpus": [each.waiting_gpus for each in sums],
-        }
+        return QueueColumns(
+            name=[name for name, _, _, _ in told],
+            display_name=[shown for _, shown, _, _ in told],
+            parent=[self._queue_index.get(parent, NOWHERE) for _, _, parent, _ in told],
+            priority=[priority for _, _, _, priority in told],
+            gpu=_amounts(sums, GPU),
+            cpu=_amounts(sums, CPU),
+            memory=_amounts(sums, MEMORY),
+            waiting_groups=[each.waiting_groups for each in sums],
+            waiting_gpus=[each.waiting_gpus for each in sums],
+        )
 
-    def _lacking(self) -> dict[str, Any]:
+    def _lacking(self) -> Lacks:
         board = self._board
-        return {"groups": len(board.waiting), "gpus": board.waiting_centi / GPU_CENTI}
+        return Lacks(groups=len(board.waiting), gpus=board.waiting_centi / GPU_CENTI)
 
-    def _hidden(self) -> dict[str, int]:
+    def _hidden(self) -> Hidden:
         if self.sight is None:
-            return {"groups": 0, "namespaces": 0}
-        there = [(name, count) for name, count in self._board.namespaces.items() if name not in self.sight]
-        return {"groups": sum(count for _, count in there), "namespaces": len(there)}
+            return Hidden(groups=0, namespaces=0)
+        there = [count for name, count in self._board.namespaces.items() if name not in self.sight]
+        return Hidden(groups=sum(there), namespaces=len(there))
 
     # --- what changes ------------------------------------------------------------------------------
     def take(self, news: News) -> bool:
@@ -175,7 +183,7 @@ class View:
         nodes = [self._node(index) for index in sorted(news.nodes)]
         changed = {self._indices[number] for number in news.holders if number in self._indices}
         groups = [
-            [index, *self._group(self._order[index])]
+            (index, *self._group(self._order[index]))
             for index in sorted(changed | set(range(known, len(self._order))))
             if self._order[index] != HIDDEN or index >= known
         ]
@@ -183,28 +191,25 @@ class View:
             return True
         self._serial += 1
         data = _encode(
-            {
-                "version": self.version,
-                "at": self._board.at,
-                "nodes": nodes,
-                "groups": groups,
-                "queues": self._queues() if news.sums else None,
-                "waiting": self._lacking(),
-            }
+            Change(
+                version=self.version,
+                at=self._board.at,
+                nodes=nodes,
+                groups=groups,
+                queues=self._queues() if news.sums else None,
+                waiting=self._lacking(),
+            )
         )
         if len(data) > LONGEST_CHANGE or self.worn:
             return False
-        self._steps.append(Step(self._serial, data))
-        self._size += len(data)
-        while len(self._steps) > MOST_CHANGES or self._size > MOST_BYTES:
-            self._size -= len(self._steps.popleft().data)
+        self._steps = _latest((*self._steps, Step(self._serial, data)))
         return True
 
-    def _node(self, index: int) -> list[Any]:
+    def _node(self, index: int) -> tuple[int, int, list[Slot]]:
         cells = self._board.seats[index].cells
-        return [index, self._board.states[index], [self._changed(cell) for cell in cells]]
+        return index, self._board.states[index], [self._changed(cell) for cell in cells]
 
-    def _changed(self, cell: Cell) -> int | list[list[int]]:
+    def _changed(self, cell: Cell) -> Slot:
         if isinstance(cell, int):
             return NOBODY if cell == FREE else self._index(cell)
         return self._parts(cell)
@@ -250,17 +255,28 @@ class View:
 _GONE: Final = Held("", Standing.RUNNING)
 
 
+def _latest(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Those that are kept: the last one in any case."""
+    size, kept = 0, 0
+    for step in reversed(steps):
+        size += len(step.data)
+        if kept and (size > MOST_BYTES or kept == MOST_CHANGES):
+            break
+        kept += 1
+    return steps[len(steps) - kept :]
+
+
 def _structure(board: Board) -> Structure:
     assert board.structure is not None
     return board.structure
 
 
-def _amounts(sums: Iterable[QueueSums], of: Callable[[ResourceVector], float]) -> dict[str, list[float]]:
-    rows = list(sums)
-    return {
-        "quota": [of(each.quota) for each in rows],
-        "limit": [of(each.limit) for each in rows],
-        "fairShare": [round(of(each.fair_share), 3) for each in rows],
-        "allocated": [of(each.allocated) for each in rows],
-        "requested": [of(each.requested) for each in rows],
-    }
+def _amounts(sums: Sequence[QueueSums], at: int) -> AmountColumns:
+    """Of the resource that stands there in vectors."""
+    return AmountColumns(
+        quota=[each.quota[at] for each in sums],
+        limit=[each.limit[at] for each in sums],
+        fair_share=[round(each.fair_share[at], 3) for each in sums],
+        allocated=[each.allocated[at] for each in sums],
+        requested=[each.requested[at] for each in sums],
+    )

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from kai.live.board import Board
 from kai.live.groups import tasks_of, user_of, waits, workload_of
+from kai.live.told import GroupRow, Place, Waiting
 from kai.live.views import Sight
 from kai.model.ids import PodGroupKey
 from kai.model.verdicts import GroupVerdict
@@ -44,7 +45,7 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class Known:
     """What was found of those that wait, by an engine on a copy; nothing is known of others."""
 
     verdicts: Mapping[PodGroupKey, GroupVerdict] = field(default_factory=dict)
@@ -59,8 +60,8 @@ def waiting(
     filters: Filters,
     sort: Sort,
     limit: int,
-    findings: Findings,
-) -> dict[str, Any]:
+    known: Known,
+) -> Waiting:
     """The first rows, how many there are by verdict and code, and how many somebody may not see.
 
     Costs time by the number of groups that wait, and of the pods of those that are told.
@@ -71,7 +72,7 @@ def waiting(
     codes: Counter[str] = Counter()
     found: list[Job] = []
     for job in seen:
-        said = findings.verdicts.get(job.key)
+        said = known.verdicts.get(job.key)
         verdict, code = (said.verdict, said.code) if said is not None else ("", "")
         if not _matches(state, job, said, filters):
             continue
@@ -81,44 +82,44 @@ def waiting(
         codes[code] += of_verdict and bool(code)
         if of_verdict and of_code:
             found.append(job)
-    found.sort(key=_order(sort, board, findings.places))
-    return {
-        "items": [row(state, job, findings) for job in found[:limit]],
-        "more": len(found) > limit,
-        "hidden": len(jobs) - len(seen),
-        "total": len(found),
-        "verdicts": {name: count for name, count in verdicts.items() if count},
-        "codes": {name: count for name, count in codes.items() if count},
-    }
+    found.sort(key=_order(sort, board, known.places))
+    return Waiting(
+        items=[row(state, job, known) for job in found[:limit]],
+        more=len(found) > limit,
+        hidden=len(jobs) - len(seen),
+        total=len(found),
+        verdicts={name: count for name, count in verdicts.items() if count},
+        codes={name: count for name, count in codes.items() if count},
+    )
 
 
-def row(state: ClusterState, job: Job, findings: Findings) -> dict[str, Any]:
+def row(state: ClusterState, job: Job, known: Known) -> GroupRow:
     """One pod group, whether it waits or not. Amounts are those of all its pods that have not ended."""
     group = state.group_objects.get(job.key)
     pods = [task for task in tasks_of(job) if task.status not in _OVER]
     lacks = [task.created for task in pods if waits(task)]
-    said, place = findings.verdicts.get(job.key), findings.places.get(job.key)
-    return {
-        "namespace": job.namespace,
-        "name": job.name,
-        "workload": workload_of(group),
-        "user": user_of(group),
-        "queue": job.facts.queue,
-        "created": job.created,
-        "waitingSince": min(lacks, default=None),
-        "pods": len(pods),
-        "running": job.active_allocated,
-        "minMember": sum(pod_set.min_member for pod_set in job.pod_sets.values()),
-        "gpus": sum(task.cls.gpu_centi for task in pods) / GPU_CENTI,
-        "cpuMillis": sum(task.cls.cpu_millis for task in pods),
-        "memoryBytes": sum(task.cls.memory_bytes for task in pods),
-        "priority": job.priority,
-        "preemptible": job.preemptible,
-        "verdict": said.verdict if said is not None else "",
-        "code": said.code if said is not None else "",
-        "text": said.text if said is not None else "",
-        "position": {"ahead": place[0], "of": place[1]} if place is not None else None,
-    }
+    said, place = known.verdicts.get(job.key), known.places.get(job.key)
+    return GroupRow(
+        namespace=job.namespace,
+        name=job.name,
+        workload=workload_of(group),
+        user=user_of(group),
+        queue=job.facts.queue,
+        created=job.created,
+        waiting_since=min(lacks, default=None),
+        pods=len(pods),
+        running=job.active_allocated,
+        min_member=sum(pod_set.min_member for pod_set in job.pod_sets.values()),
+        gpus=sum(task.cls.gpu_centi for task in pods) / GPU_CENTI,
+        cpu_millis=sum(task.cls.cpu_millis for task in pods),
+        memory_bytes=sum(task.cls.memory_bytes for task in pods),
+        priority=job.priority,
+        preemptible=job.preemptible,
+        verdict=said.verdict if said is not None else "",
+        code=said.code if said is not None else "",
+        text=said.text if said is not None else "",
+        position=Place(ahead=place[0], of=place[1]) if place is not None else None,
+    )
 
 
 def _matches(state: ClusterState, job: Job, said: GroupVerdict | None, filters: Filters) -> bool:

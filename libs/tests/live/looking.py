@@ -38,8 +38,8 @@ class Looking:
         steps = self._view.after(self._serial)
         assert steps is not None
         for step in steps:
-            self.bytes += step
-            self._apply(msgspec.json.decode(step))
+            self.bytes += step.data
+            self._apply(msgspec.json.decode(step.data))
 
     def _apply(self, change: dict[str, Any]) -> None:
         shown = self.shown

@@ -62,7 +62,7 @@ def test_a_frame_and_what_changed_since_are_the_frame_of_now(world: World) -> No
         assert fresh["nodes"] == known["nodes"]
         assert fresh["queues"] == known["queues"]
         assert fresh["waiting"] == known["waiting"]
-        assert (other.namespaces, other.gpus_used) == (board.namespaces, round(board.gpus_used, 6))
+        assert (other.namespaces, other.used_centi) == (board.namespaces, board.used_centi)
         assert groups_of(other) == groups_of(board)
 
 

@@ -8,7 +8,7 @@ from kai.live.board import CORDONED, NOT_READY, READY, SET_ASIDE, Board
 from kai.live.search import search
 from kai.live.slots import slots
 from kai.live.structure import natural
-from kai.live.waiting import Filters, Findings, Sort
+from kai.live.waiting import Filters, Known, Sort
 from kai.model.ids import PodGroupKey
 from kai.model.objects import OwnerReference, Taint
 from kai.model.verdicts import GroupVerdict
@@ -57,8 +57,8 @@ def test_nodes_stand_by_domain_and_then_by_name_with_numbers_counted():
     found = shown(state)
     assert found["nodes"]["name"] == ["lost", "x", "n-1", "n-2", "n-10"]
     domains = found["domains"]
-    told = list(zip(domains["level"], domains["name"], domains["parent"], strict=True))
-    assert told == [("zone", "a", -1), ("zone", "b", -1), ("rack", "r0", 1), ("rack", "r1", 1)]
+    tree = list(zip(domains["level"], domains["name"], domains["parent"], strict=True))
+    assert tree == [("zone", "a", -1), ("zone", "b", -1), ("rack", "r0", 1), ("rack", "r1", 1)]
     assert found["nodes"]["domain"] == [-1, 0, 2, 3, 3]
 
 
@@ -80,7 +80,7 @@ def test_a_node_says_why_it_takes_nothing():
         "good": READY,
         "refusing": SET_ASIDE,
     }
-    why = {name: details.node(state, board, name, None)["why"] for name in board.structure.name}
+    why = {name: details.node(state, board, name, None).why for name in board.structure.name}
     assert why["good"] == ""
     assert why["cordoned"] == "node is unschedulable"
     assert why["broken"] == "node is not ready"
@@ -123,7 +123,7 @@ def test_who_shares_a_device_is_seen_with_his_part():
         a_pod("b-0", group="b", gpu_memory_mib=2_500, node="n", groups=("dev",)),
     )
     assert seats(state) == [[[[0, 50], [1, 25]], -1]]
-    pods = details.node(state, a_board(state), "n", None)["pods"]
+    pods = told(details.node(state, a_board(state), "n", None))["pods"]
     assert [(pod["name"], pod["devices"], pod["portion"]) for pod in pods] == [
         ("a-0", [0], 0.5),
         ("b-0", [0], 0.25),
@@ -137,7 +137,7 @@ def test_devices_that_are_cut_are_filled_one_after_the_other():
     )
     (cells,) = seats(state)
     assert cells == [[[0, 86]], -1]
-    pods = details.node(state, a_board(state), "n", None)["pods"]
+    pods = told(details.node(state, a_board(state), "n", None))["pods"]
     assert [pod["devices"] for pod in pods] == [[0], [0]]
 
 
@@ -155,8 +155,8 @@ def test_a_pod_of_no_group_is_a_holder_of_its_own():
     state = a_state(a_node("n", gpus=1), a_pod("alone", gpus=1, node="n", scheduler="other"))
     board = a_board(state)
     (number,) = Looking(board, None).shown["groups"]["key"]
-    (told,) = details.groups(state, board, [number], None)["items"]
-    assert (told["name"], told["workload"], told["queue"]) == ("alone", "Pod/alone", "")
+    (named,) = details.groups(state, board, [number], None).items
+    assert (named.name, named.workload, named.queue) == ("alone", "Pod/alone", "")
 
 
 # --- groups and queues --------------------------------------------------------------------------------
@@ -164,9 +164,9 @@ def test_names_of_groups_are_told_to_those_who_see_them():
     state = a_state(a_node("n"), a_job("a", gpus=1, on="n"))
     board = a_board(state)
     (number,) = Looking(board, None).shown["groups"]["key"]
-    assert details.groups(state, board, [number, 99], frozenset()) == {"items": [], "hidden": 1}
-    (told,) = details.groups(state, board, [number], frozenset({"default"}))["items"]
-    assert (told["namespace"], told["name"], told["queue"]) == ("default", "a", "team")
+    assert told(details.groups(state, board, [number, 99], frozenset())) == {"items": [], "hidden": 1}
+    (named,) = details.groups(state, board, [number], frozenset({"default"})).items
+    assert (named.namespace, named.name, named.queue) == ("default", "a", "team")
 
 
 def test_those_who_may_not_be_seen_are_one_group_without_name():
@@ -207,7 +207,7 @@ WAITING = [
     a_job("large", gpus=4, queue="rest", created=NOW - 200),
     a_job("new", gpus=2, queue="team", created=NOW - 100),
 ]
-FOUND = Findings(
+FOUND = Known(
     verdicts={
         PodGroupKey("default/old"): GroupVerdict(
             pod_group=PodGroupKey("default/old"), verdict="WAIT", code="Protected", text="until noon"
@@ -220,17 +220,23 @@ FOUND = Findings(
 )
 
 
+def told(answer):
+    """As JSON has it."""
+    return msgspec.to_builtins(answer)
+
+
 def rows(sight=None, *, sort=Sort.AGE, limit=10, **filters):
     state = a_state(*WAITING)
-    return waiting.waiting(
+    found = waiting.waiting(
         state,
         a_board(state),
         sight,
         filters=Filters(**filters),
         sort=sort,
         limit=limit,
-        findings=FOUND,
+        known=FOUND,
     )
+    return told(found)
 
 
 def called(found):
@@ -286,9 +292,10 @@ def test_a_row_says_whose_it_is_and_what_it_asks_for():
     group.metadata = msgspec.structs.replace(group.metadata, owner_references=[owner], labels={"user": "ann"})
     pods = [a_pod(f"mine-{each}", group="mine", gpus=2, created=NOW - 40) for each in range(2)]
     state = a_state(a_node("n", gpus=0), group, *pods)
-    (row,) = waiting.waiting(
-        state, a_board(state), None, filters=Filters(), sort=Sort.AGE, limit=1, findings=Findings()
-    )["items"]
+    found = waiting.waiting(
+        state, a_board(state), None, filters=Filters(), sort=Sort.AGE, limit=1, known=Known()
+    )
+    (row,) = told(found)["items"]
     assert (row["workload"], row["user"], row["queue"]) == ("Job/train", "ann", "team")
     assert (row["gpus"], row["cpuMillis"], row["minMember"], row["pods"]) == (4, 2000, 2, 2)
     assert (row["waitingSince"], row["verdict"], row["position"]) == (NOW - 40, "", None)
@@ -299,7 +306,7 @@ def test_a_node_tells_of_what_it_offers_and_of_those_whom_one_may_see():
     node = a_node("n", gpus=2, cpu="10", memory="10G", labels={"nvidia.com/gpu.product": "H100"})
     node.spec = msgspec.structs.replace(node.spec, taints=[Taint(key="k", value="v", effect="NoSchedule")])
     state = a_state(node, a_job("a", gpus=1, on="n"), a_pod("other", namespace="secret", node="n", cpu="2"))
-    found = details.node(state, a_board(state), "n", frozenset({"default"}))
+    found = told(details.node(state, a_board(state), "n", frozenset({"default"})))
     assert (found["model"], found["gpus"], found["gpusUsed"]) == ("H100", 2, 1)
     assert found["taints"] == ["k=v:NoSchedule"]
     assert found["cpu"] == {"offered": 10_000, "allocated": 3_000}
@@ -310,26 +317,24 @@ def test_a_node_tells_of_what_it_offers_and_of_those_whom_one_may_see():
 def test_the_pods_of_a_workload_are_told_with_their_places():
     state = a_state(a_node("n", gpus=2), a_job("a", gpus=1, on=["n", "n"]))
     board = a_board(state)
-    told, more = details.pods(board, state.jobs[PodGroupKey("default/a")])
+    pods, more = details.pods(board, state.jobs[PodGroupKey("default/a")])
     assert not more
-    assert [(pod["name"], pod["node"], pod["gpus"]) for pod in told] == [("a-0", "n", 1), ("a-1", "n", 1)]
-    assert sorted(pod["devices"] for pod in told) == [[0], [1]]
+    assert [(pod.name, pod.node, pod.gpus) for pod in pods] == [("a-0", "n", 1), ("a-1", "n", 1)]
+    assert sorted(pod.devices for pod in pods) == [[0], [1]]
 
 
 def test_names_are_found_by_any_part_in_any_case_and_only_what_one_may_see():
     state = a_state(a_node("alpha"), a_job("ALPHA-job", gpus=1, on="alpha"), a_job("beta", gpus=1))
     board = a_board(state)
-    found = search(state, board, "alph", None, limit=10)
+    found = told(search(state, board, "alph", None, limit=10))
     assert [(each["kind"], each["name"], each["node"]) for each in found["items"]] == [
         ("node", "alpha", 0),
         ("group", "ALPHA-job", None),
     ]
     assert found["items"][1]["key"] is not None
-    assert [each["kind"] for each in search(state, board, "a", frozenset(), limit=10)["items"]] == [
-        "queue",
-        "node",
-    ]
-    assert search(state, board, "a", None, limit=1)["more"]
+    seen = search(state, board, "a", frozenset(), limit=10).items
+    assert [each.kind for each in seen] == ["queue", "node"]
+    assert search(state, board, "a", None, limit=1).more
 
 
 def test_room_is_told_by_size_and_domain_and_not_on_nodes_that_take_nothing():
@@ -340,6 +345,6 @@ def test_room_is_told_by_size_and_domain_and_not_on_nodes_that_take_nothing():
         a_node("c", gpus=8, labels={"zone": "y"}, ready=False),
         a_job("j", gpus=2, on="a"),
     )
-    found = slots(a_board(state))
+    found = told(slots(a_board(state)))
     assert dict(zip(found["shapes"], found["all"], strict=True)) == {1: 14, 2: 7, 4: 3, 8: 1}
     assert found["domains"] == [{"index": 0, "slots": [6, 3, 1, 0]}, {"index": 1, "slots": [8, 4, 2, 1]}]

@@ -17,17 +17,23 @@ class Recording:
 
     def __init__(self):
         self.state, self.engine, self.number = ClusterState(), Engine(contained=True), 0
+        self._coming = []
         for kind, obj in world_of(usual_priorities(), a_queue("team"), a_node("n", gpus=8)):
             self.state.apply(kind, obj)
 
     def base(self):
         return self._entry(take_base(self.state, self.engine, now=NOW), base=True)
 
+    def add_node(self, name):
+        """It is there in the next cycle."""
+        self._coming.append(a_node(name, gpus=8))
+
     def cycle(self):
         """One that binds a pod."""
         self.number += 1
         batch = Changes()
-        for kind, obj in world_of(a_job(f"job-{self.number}", gpus=1)):
+        coming, self._coming = self._coming, []
+        for kind, obj in world_of(coming, a_job(f"job-{self.number}", gpus=1)):
             batch.objects.setdefault(kind, {})[obj.key] = obj
         take_in(self.state, batch)
         result = self.engine.run(self.state, NOW + self.number)

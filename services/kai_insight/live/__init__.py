@@ -1,0 +1,1 @@
+"""The cluster as it is now, for those who look at it."""

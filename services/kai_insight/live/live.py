@@ -1,0 +1,36 @@
+"""All shards that can be looked at in this process."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from kai_insight.live.shard import LiveShard
+
+WAITING = "no scheduler of this shard has told how its cluster is yet; its next base is waited for"
+
+
+class Live:
+    """``away`` says why there are none; empty where there may be."""
+
+    def __init__(self, away: str = "") -> None:
+        self.away = away
+        self._boot = secrets.token_hex(4)
+        self._shards: dict[str, LiveShard] = {}
+
+    @property
+    def shards(self) -> Mapping[str, LiveShard]:
+        """By name."""
+        return self._shards
+
+    def open(self, name: str, run: Callable[[Callable[[], Any]], Awaitable[Any]]) -> LiveShard:
+        """A shard from now on; ``run`` has something done in the thread that owns its state."""
+        shard = self._shards[name] = LiveShard(name, run, boot=self._boot, reason=WAITING)
+        return shard
+
+    def close(self, shard: LiveShard) -> None:
+        """No longer."""
+        shard.close()
+        if self._shards.get(shard.name) is shard:
+            del self._shards[shard.name]
