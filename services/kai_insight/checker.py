@@ -140,6 +140,7 @@ class Checker:
                 else:
                     waiting = examination.examiner.waiting
                     examination.verdicts.take(self._shard, found, waiting=waiting)
+                    examination.verdicts.place(self._shard, examination.examiner.places)
             examination.done(loop.time() - began)
 
     def _look(self, entry: Entry) -> None:

@@ -11,6 +11,8 @@ import structlog
 from kai.answers.answer import Answer, Code, Verdict
 from kai.answers.answering import answer_pod_group
 from kai.answers.situation import Situation
+from kai.engine.explain.job_order import job_order
+from kai.live.waiting import Places
 from kai.model.ids import PodGroupKey
 from kai.model.verdicts import GroupVerdict
 from kai.replay import remainder
@@ -55,6 +57,8 @@ class Examiner:
         #: The state of the last look, and since when (Unix seconds).
         self._seen: tuple[int, int] | None = None
         self._seen_at = 0.0
+        #: Where groups stood in their queues at the last look.
+        self.places: Places = {}
 
     @property
     def waiting(self) -> frozenset[PodGroupKey]:
@@ -73,7 +77,10 @@ class Examiner:
             for job in state.jobs.values()
             if job.pending or job.gated
         }
-        if not self._looked_at or self._is_too_large(len(state.tasks)) or self._is_old(replay, now):
+        if not self._looked_at or self._is_too_large(len(state.tasks)):
+            self.places = {}
+            return {}
+        if self._is_old(replay, now):
             return {}
         situation = Situation(
             snapshot=codec.cut(state),
@@ -84,6 +91,7 @@ class Examiner:
             remainder=remainder.take(state, replay.engine.turns),
         )
         situation.prepare()
+        self.places = _places(situation)
         return self._answers(situation, [state.jobs[key] for key in self._looked_at])
 
     def _answers(self, situation: Situation, jobs: list[Job]) -> dict[PodGroupKey, GroupVerdict | None]:
@@ -125,6 +133,14 @@ class Examiner:
                 verdict_pods=self._most_pods,
             )
         return self._too_many
+
+
+def _places(situation: Situation) -> Places:
+    return {
+        PodGroupKey(each.id): (ahead, len(line))
+        for line in job_order(situation.session).queue_order.values()
+        for ahead, each in enumerate(line)
+    }
 
 
 def _short(key: PodGroupKey, answer: Answer) -> GroupVerdict | None:

@@ -26,6 +26,7 @@ from kai_insight.buffer import Buffer
 from kai_insight.cycles import CycleRecorder
 from kai_insight.forecasts import Forecasts
 from kai_insight.http.server import HttpServer
+from kai_insight.live.live import Live
 from kai_insight.metrics import ForecastMetrics, InsightMetrics, ReplayMetrics, VerdictMetrics
 from kai_insight.recorder import Recorder
 from kai_insight.servicer import HistoryServicer
@@ -61,18 +62,23 @@ class InsightService:
             )
         forecasts = Forecasts(ForecastMetrics(host.metrics))
         verdicts = Verdicts(VerdictMetrics(host.metrics))
-        work = Recording(host, settings, database, forecasts, verdicts)
+        live = Live(settings.no_live_state)
+        work = Recording(host, settings, database, forecasts, verdicts, live)
         try:
             async with self._served(host, database, forecasts, verdicts) as port:
                 reached = advertised_host(settings.advertise_host, listen=settings.grpc_listen)
                 elector = host.elector(LEASE, endpoint=f"{reached}:{port}")
-                await host.until_stopping(elector.lead(work.run), *self._over_http(host, database))
+                await host.until_stopping(
+                    elector.lead(work.run), *self._over_http(host, database, live, verdicts)
+                )
         except CannotListen as error:
             raise FatalError(str(error)) from error
         finally:
             database.close()
 
-    def _over_http(self, host: Host, database: Database) -> Iterator[Coroutine[Any, Any, None]]:
+    def _over_http(
+        self, host: Host, database: Database, live: Live, verdicts: Verdicts
+    ) -> Iterator[Coroutine[Any, Any, None]]:
         """The server of questions over HTTP, where it is wanted."""
         settings, tls = self.settings, self.settings.tls
         if not settings.http_listen:
@@ -83,6 +89,8 @@ class InsightService:
             listen=settings.http_listen,
             certificates=CertificateFiles(tls.cert, tls.key) if tls is not None else None,
             registry=host.metrics,
+            live=live,
+            known=verdicts.of,
         )
         host.health.add("http", lambda: server.started.is_set() or "waiting for its certificate")
         yield server.run()
@@ -113,8 +121,10 @@ class Recording:
         database: Database,
         forecasts: Forecasts,
         verdicts: Verdicts,
+        live: Live,
     ) -> None:
         self._host = host
+        self._live = live
         self._forecasts = forecasts
         self._verdicts = verdicts
         self._settings = settings
@@ -167,6 +177,7 @@ class Recording:
             state=self._state,
             metrics=self._replays,
             verdicts=self._verdicts,
+            live=self._live,
         )
         self._host.health.add("synced", lambda: follower.begun)
         try:

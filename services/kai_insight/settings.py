@@ -57,12 +57,27 @@ class InsightSettings(ListenerSettings):
     grpc_listen: Listen = Field(":9091", description="host:port of questions about the history")
     http_listen: OptionalListen = Field(
         "",
-        description="host:port of the same questions over HTTP, with the files of --tls-cert; without TLS a "
-        "loopback address only; empty: not over HTTP",
+        description="host:port of the page and of questions over HTTP, with the files of --tls-cert; without "
+        "TLS a loopback address only; empty: not over HTTP",
     )
     advertise_host: str = Field(
         "", description="host that others reach us by; default that of --grpc-listen, else our pod's address"
     )
+
+    @property
+    def no_live_state(self) -> str:
+        """Why there is no cluster to look at; empty where there will be one."""
+        if not self.replay_check:
+            return (
+                "insight runs with --replay-check=false, so it does not know the cluster as it is now; "
+                "switch it on to look at it"
+            )
+        if not self.replay_retention:
+            return (
+                "insight runs with --replay-retention=0, so it follows no cycles and does not know the "
+                "cluster as it is now; keep some to look at it"
+            )
+        return ""
 
     @model_validator(mode="after")
     def _tokens_go_over_tls(self) -> Self:

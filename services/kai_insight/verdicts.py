@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import grpc
 
+from kai.live.waiting import Known, Places
 from kai.model.ids import PodGroupKey
 from kai.model.verdicts import GroupVerdict
 from kai.wire.v1 import verdict_pb2 as pb
@@ -47,6 +48,8 @@ class Verdicts:
         self._clock = clock or asyncio.get_running_loop().time
         self._known: dict[PodGroupKey, _Known] = {}
         self._readers: set[_Reader] = set()
+        #: By shard, where groups stand in their queues.
+        self._places: dict[str, Places] = {}
         #: Whether this process finds verdicts; nobody is answered while it does not.
         self.open = False
 
@@ -90,8 +93,18 @@ class Verdicts:
             Counter((each.verdict.verdict, each.verdict.code) for each in self._known.values())
         )
 
+    def place(self, shard: str, places: Places) -> None:
+        """Where groups that wait stand in their queues, as of the last look."""
+        self._places[shard] = places
+
+    def of(self, shard: str) -> Known:
+        """What is known of a shard's groups."""
+        verdicts = {key: each.verdict for key, each in self._known.items() if each.shard == shard}
+        return Known(verdicts=verdicts, places=self._places.get(shard, {}))
+
     def drop(self, shard: str) -> None:
         """Nothing is known of a shard any more."""
+        self._places.pop(shard, None)
         self.take(shard, {})
 
     async def watch(self, *, heartbeat: float = HEARTBEAT_SECONDS) -> AsyncGenerator[VerdictNews]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kai.live.board import Board
 from kai.live.groups import tasks_of, user_of, waits, workload_of
@@ -20,7 +20,7 @@ from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
 
 #: Where a group stands in its queue: so many are before it, of so many.
-Places = Mapping[PodGroupKey, tuple[int, int]]
+Places: TypeAlias = Mapping[PodGroupKey, tuple[int, int]]
 _OVER: Final = (Status.SUCCEEDED, Status.FAILED)
 
 

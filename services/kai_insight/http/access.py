@@ -166,7 +166,7 @@ class Access:
             where = f"in the namespace {namespace}" if namespace else "in the whole cluster"
             raise Problem(
                 Trouble.FORBIDDEN,
-                f"this is for those who may list {resource.plural}.{resource.group} {where}",
+                f"this is for those who may list {resource_name(resource)} {where}",
             )
 
     async def visible(self, caller: Caller, namespaces: Collection[str]) -> frozenset[str]:
@@ -192,7 +192,7 @@ class Access:
         try:
             return await self._client.create(resource, {"spec": spec}, type=kind, deadline=self._patience)
         except Forbidden:
-            what = f"{resource.plural}.{resource.group}"
+            what = resource_name(resource)
             raise Problem(
                 Trouble.API_SERVER_AWAY,
                 f"insight may not create {what}, by which it would learn what you may see; its role has to "
@@ -204,6 +204,11 @@ class Access:
                 f"the API server does not say who you are and what you may see ({_reason(error)}); ask again "
                 "later",
             ) from error
+
+
+def resource_name(resource: Resource) -> str:
+    """As roles and kubectl name it: ``podgroups.scheduling.run.ai``, ``nodes``."""
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
 
 def _unknown() -> Problem:

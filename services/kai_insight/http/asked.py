@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from kai.history.questions import MOST_ROWS, Selection
+from kai.history.questions import Selection
 from kai.history.usage import By
 from kai.model import spelling
 from kai_insight.http.endpoints import (
@@ -70,17 +70,17 @@ def read(endpoint: Endpoint, pairs: Iterable[tuple[str, str]], *, now: float) ->
     Raises:
         Problem: one of them is not known, is there twice, or says what cannot be.
     """
-    given = _named(endpoint, pairs)
+    given = named(endpoint.parameters, pairs)
     times = {each.name: _time(each.name, given[each.name]) for each in (SINCE, UNTIL) if each.name in given}
     until = times.get(UNTIL.name)
     end = now if until is None else until
     since = times.get(SINCE.name, end - USUAL_SPAN)
     if end <= since:
         raise _refused(f"until ({end:.0f}) must be after since ({since:.0f})")
-    limit = _limit(given[LIMIT.name]) if LIMIT.name in given else USUAL_ROWS
-    by = _choice(BY, given[BY.name]) if BY.name in given else By.QUEUE
+    limit = number(LIMIT, given[LIMIT.name]) if LIMIT.name in given else USUAL_ROWS
+    by = choice(BY, given[BY.name]) if BY.name in given else By.QUEUE
     equal = {
-        each.column: _text(each.name, given[each.name])
+        each.column: text(each.name, given[each.name])
         for each in endpoint.parameters
         if each.form is Form.TEXT and each.name in given
     }
@@ -95,8 +95,8 @@ def bounded(query: str) -> None:
     """
     if len(query) > LONGEST_QUERY:
         raise _refused(f"the query has {len(query)} characters; at most {LONGEST_QUERY} are read")
-    if (number := query.count("&") + 1) > MOST_PARAMETERS:
-        raise _refused(f"the query has {number} parameters; at most {MOST_PARAMETERS} are read")
+    if (many := query.count("&") + 1) > MOST_PARAMETERS:
+        raise _refused(f"the query has {many} parameters; at most {MOST_PARAMETERS} are read")
 
 
 def none(pairs: Iterable[tuple[str, str]]) -> None:
@@ -109,8 +109,13 @@ def none(pairs: Iterable[tuple[str, str]]) -> None:
         raise _refused(f"there are no parameters here, and {_shown(name)} is none; leave it out")
 
 
-def _named(endpoint: Endpoint, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    known = [each.name for each in endpoint.parameters]
+def named(parameters: Sequence[Parameter], pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """What these parameters say, by name.
+
+    Raises:
+        Problem: one is not known, is there twice, or is missing.
+    """
+    known = [each.name for each in parameters]
     given: dict[str, str] = {}
     for name, said in pairs:
         if name not in known:
@@ -118,6 +123,9 @@ def _named(endpoint: Endpoint, pairs: Iterable[tuple[str, str]]) -> dict[str, st
         if name in given:
             raise _refused(f"{name} is there twice; say it once")
         given[name] = said
+    for each in parameters:
+        if each.required and not given.get(each.name):
+            raise _refused(f"{each.name} is missing: {each.meaning}")
     return given
 
 
@@ -137,19 +145,32 @@ def _time(name: str, said: str) -> float:
     )
 
 
-def _limit(said: str) -> int:
-    if not _NUMBER.fullmatch(said) or not 1 <= int(said) <= MOST_ROWS:
-        raise _refused(f"{LIMIT.name} is {_shown(said)}; write a number from 1 to {MOST_ROWS}")
+def number(parameter: Parameter, said: str) -> int:
+    """A number within bounds; raises as :func:`named`."""
+    if not _NUMBER.fullmatch(said) or not 1 <= int(said) <= parameter.most:
+        raise _refused(f"{parameter.name} is {_shown(said)}; write a number from 1 to {parameter.most}")
     return int(said)
 
 
-def _choice(parameter: Parameter, said: str) -> str:
+def numbers(parameter: Parameter, said: str) -> tuple[int, ...]:
+    """Numbers with commas between them; raises as :func:`named`."""
+    parts = said.split(",", parameter.most)
+    if len(parts) > parameter.most or not all(map(_NUMBER.fullmatch, parts)):
+        raise _refused(
+            f"{parameter.name} is {_shown(said)}; write at most {parameter.most} numbers with commas between"
+        )
+    return tuple(map(int, parts))
+
+
+def choice(parameter: Parameter, said: str) -> str:
+    """One of those that there are; raises as :func:`named`."""
     if said not in parameter.choices:
         raise _refused(f"{parameter.name} is {_shown(said)}; there are {', '.join(parameter.choices)}")
     return said
 
 
-def _text(name: str, said: str) -> str:
+def text(name: str, said: str) -> str:
+    """A text within bounds; raises as :func:`named`."""
     if len(said) > LONGEST_TEXT:
         raise _refused(f"{name} has {len(said)} characters; at most {LONGEST_TEXT} are compared")
     # No store has these: PostgreSQL takes no NUL, and halves of characters are no UTF-8.

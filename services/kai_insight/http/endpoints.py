@@ -31,6 +31,7 @@ class Form(Enum):
     TIME = "time"
     ROWS = "rows"
     CHOICE = "choice"
+    KEYS = "keys"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,12 @@ class Parameter:
     form: Form = Form.TEXT
     #: The column that has to say the same; empty where it is about something else.
     column: str = ""
+    #: Of a choice the usual one comes first.
     choices: tuple[str, ...] = ()
+    #: Of a number, or of how many there may be.
+    most: int = MOST_ROWS
+    usual: int = USUAL_ROWS
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

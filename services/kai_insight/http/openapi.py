@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, get_type_hints
 
+import msgspec
+
 from kai.history.questions import MOST_ROWS
 from kai.history.records import meaning_of
 from kai.kube.resources import POD_GROUPS, QUEUES
 from kai.model import release
-from kai_insight.http.endpoints import ENDPOINTS, LONGEST_TEXT, OPENAPI, USUAL_ROWS, Endpoint, Form, Parameter
+from kai_insight.http.access import resource_name
+from kai_insight.http.endpoints import ENDPOINTS, LONGEST_TEXT, OPENAPI, Endpoint, Form, Parameter
+from kai_insight.http.live_endpoints import LIVE_ENDPOINTS, LiveEndpoint
 from kai_insight.http.problems import Trouble
 from kai_insight.http.spelling import camel, fields_of
 
@@ -22,6 +26,7 @@ _TYPES: Final[dict[Any, Json]] = {
     float | None: {"type": ["number", "null"]},
 }
 _JSON: Final = "application/json"
+_COMPONENT: Final = "#/components/schemas/{name}"
 _ERROR: Final = {"$ref": "#/components/schemas/Error"}
 _MORE: Final = "Whether there are more than these."
 _HIDDEN: Final = (
@@ -35,13 +40,17 @@ def document() -> Json:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "History of the scheduler",
+            "title": "The scheduler: its history, and its cluster as it is",
             "version": release.version(),
             "description": "Who ran where, what was decided and why, and what queues held, as insight "
             "recorded it. Times are Unix seconds. The newest come first.",
         },
         "security": [{"token": []}],
-        "paths": {**{each.path: {"get": _question(each)} for each in ENDPOINTS}, OPENAPI: {"get": _itself()}},
+        "paths": {
+            **{each.path: {"get": _question(each)} for each in ENDPOINTS},
+            **{each.path: {"get": _live(each)} for each in LIVE_ENDPOINTS},
+            OPENAPI: {"get": _itself()},
+        },
         "components": {
             "securitySchemes": {
                 "token": {
@@ -52,6 +61,7 @@ def document() -> Json:
             },
             "schemas": {
                 **{each.row.__name__: _row(each.row) for each in ENDPOINTS},
+                **_told(),
                 "Error": _error(),
             },
         },
@@ -68,6 +78,35 @@ def _question(endpoint: Endpoint) -> Json:
     }
 
 
+def _live(endpoint: LiveEndpoint) -> Json:
+    """A question about the cluster as it is now."""
+    kind = "text/event-stream" if endpoint.streams else _JSON
+    schema = {"$ref": _COMPONENT.format(name=endpoint.told.__name__)}
+    answer = {"description": "What was found.", "content": {kind: {"schema": schema}}}
+    return {
+        "operationId": camel(f"look_at_{endpoint.name}".replace("-", "_").replace("/", "_")),
+        "summary": endpoint.summary,
+        "description": _live_rights(endpoint),
+        "parameters": [_parameter(each) for each in endpoint.parameters],
+        "responses": {"200": answer, **_problems(Trouble)},
+    }
+
+
+def _live_rights(endpoint: LiveEndpoint) -> str:
+    listed = " and ".join(map(resource_name, endpoint.rights))
+    said = f"For those who may list {listed} in the whole cluster." if listed else "For whoever has a token."
+    if not endpoint.of_namespaces:
+        return said
+    groups = resource_name(POD_GROUPS)
+    return f"{said} Pods and pod groups of namespaces in which you may list {groups}; the others are counted."
+
+
+def _told() -> Json:
+    """Schemas of answers about the cluster as it is, and of what they are made of."""
+    kinds = list(dict.fromkeys(each.told for each in LIVE_ENDPOINTS))
+    return msgspec.json.schema_components(kinds, ref_template=_COMPONENT)[1]
+
+
 def _itself() -> Json:
     troubles = [each for each in Trouble if each not in (Trouble.TOO_MANY_NAMESPACES, Trouble.STORE_AWAY)]
     answer = {"description": "OpenAPI 3.1.", "content": {_JSON: {"schema": {"type": "object"}}}}
@@ -81,7 +120,7 @@ def _itself() -> Json:
 
 
 def _rights(endpoint: Endpoint) -> str:
-    queues, groups = (f"{each.plural}.{each.group}" for each in (QUEUES, POD_GROUPS))
+    queues, groups = resource_name(QUEUES), resource_name(POD_GROUPS)
     in_sight = f"Rows of the namespaces in which you may list {groups}; the others are counted."
     if endpoint.adds_up:
         return f"By queue for those who may list {queues} in the whole cluster. Otherwise: {in_sight}"
@@ -92,7 +131,7 @@ def _parameter(parameter: Parameter) -> Json:
     return {
         "name": parameter.name,
         "in": "query",
-        "required": False,
+        "required": parameter.required,
         "description": parameter.meaning,
         "schema": _written(parameter),
     }
@@ -101,11 +140,14 @@ def _parameter(parameter: Parameter) -> Json:
 def _written(parameter: Parameter) -> Json:
     match parameter.form:
         case Form.ROWS:
-            return {"type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": USUAL_ROWS}
+            bounds = {"minimum": 1, "maximum": parameter.most, "default": parameter.usual}
+            return {"type": "integer", **bounds}
         case Form.TIME:
             return {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "format": "date-time"}]}
         case Form.CHOICE:
             return {"type": "string", "enum": list(parameter.choices), "default": parameter.choices[0]}
+        case Form.KEYS:
+            return {"type": "string", "pattern": "^[0-9]{1,9}(,[0-9]{1,9})*$"}
         case Form.TEXT:
             least = {"minLength": 1} if parameter.column == "namespace" else {}
             return {"type": "string", **least, "maxLength": LONGEST_TEXT}

@@ -18,6 +18,7 @@ class Trouble(Enum):
     NOT_FOUND = "notFound", 404, "There is nothing at this path."
     METHOD_NOT_ALLOWED = "methodNotAllowed", 405, "This path is only read."
     INTERNAL = "internal", 500, "Something failed that should not; the log of insight says what."
+    NO_STATE = "noState", 503, "Nothing is known of the cluster as it is now; the message says why."
     BUSY = "busy", 503, "Too many ask at once."
     STORE_AWAY = "storeAway", 503, "The store of the history does not answer."
     API_SERVER_AWAY = "apiServerAway", 503, "The API server does not say who you are or what you may see."

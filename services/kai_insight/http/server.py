@@ -1,11 +1,11 @@
-"""Serves the history over HTTP, with TLS or on loopback. All that comes from outside has bounds."""
+"""Serves page, history and the cluster as it is over HTTP, with TLS or on loopback."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -14,30 +14,31 @@ from prometheus_client import CollectorRegistry
 
 from kai.history.databases import Database
 from kai.kube.client import KubeClient
+from kai.live.waiting import Known
 from kai.runtime.health import listen_on, split_address
 from kai.tls import CertificateFiles, keep_loaded, server_context, until_loaded
 from kai_insight.http import asked, openapi
 from kai_insight.http.access import REVIEW_SECONDS, Access, Caller
 from kai_insight.http.answers import Answers
 from kai_insight.http.endpoints import ENDPOINTS, OPENAPI, Endpoint
+from kai_insight.http.guard import DEADLINE_SECONDS, Guard, Handler
+from kai_insight.http.live_answers import LiveAnswers
+from kai_insight.http.live_endpoints import LIVE_ENDPOINTS
+from kai_insight.http.live_routes import LiveRoutes
 from kai_insight.http.metrics import ELSEWHERE, HttpMetrics
+from kai_insight.http.packing import Packer
+from kai_insight.http.page import Page
 from kai_insight.http.problems import Problem, Trouble
 from kai_insight.http.spelling import encode
 from kai_insight.http.store import AskedStore
+from kai_insight.live.live import Live
 
-#: A question that takes longer is not answered.
-DEADLINE_SECONDS: Final = 20.0
-#: Questions that are under way, waiting for their turn included.
-MOST_AT_ONCE: Final = 64
 #: Connections that nobody uses are closed after so many seconds.
 _IDLE_SECONDS: Final = 30.0
 #: Bytes of a line of the head of a request: tokens of some issuers are long.
 _LONGEST_LINE: Final = 16 * 2**10
-_HEADERS: Final = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'self'",
-    "X-Content-Type-Options": "nosniff",
-}
+#: The description does not change while a process runs.
+_DESCRIPTION: Final = "openapi"
 #: As RFC 6750 writes it.
 _BEARER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
 
@@ -55,25 +56,39 @@ class HttpServer:
         listen: str,
         certificates: CertificateFiles | None,
         registry: CollectorRegistry,
+        live: Live,
+        known: Callable[[str], Known] = lambda shard: Known(),
+        page: Page | None = None,
         patience: float = REVIEW_SECONDS,
         deadline: float = DEADLINE_SECONDS,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """``patience`` and ``deadline``: seconds that a review and a whole answer may take."""
+        """What is asked about the past is answered from the database, and what is now by ``live``.
+
+        Args:
+            known: what was found of groups of a shard that wait.
+            page: instead of that of the package.
+            patience: seconds that a review may take.
+            deadline: seconds that a whole answer may take.
+        """
         self.started = asyncio.Event()
         #: ``(host, port)`` that was bound, once started.
         self.address = ("", 0)
         self._listen = listen
         self._certificates = certificates
-        self._deadline = deadline
         self._now = now
         self._store = AskedStore()
         self._access = Access(client, patience=patience)
         self._answers = Answers(database, self._store, self._access)
-        paths = (*(each.path for each in ENDPOINTS), OPENAPI)
-        self._metrics = HttpMetrics(registry, paths=(*paths, ELSEWHERE))
+        self._page = page or Page()
+        paths = [each.path for each in ENDPOINTS] + [each.path for each in LIVE_ENDPOINTS]
+        paths += [OPENAPI, "/", *self._page.paths(), ELSEWHERE]
+        metrics = HttpMetrics(registry, paths=dict.fromkeys(paths))
+        self._guard = Guard(metrics, deadline=deadline)
+        self._packer = Packer()
+        answered = LiveAnswers(live, self._access, known=known, source="insight", history=True)
+        self._live = LiveRoutes(answered, self._packer, self._caller)
         self._description = encode(openapi.document())
-        self._under_way = 0
 
     async def run(self) -> None:
         """Serve until cancelled.
@@ -86,6 +101,7 @@ class HttpServer:
             self._application(),
             access_log=None,
             handle_signals=False,
+            handler_cancellation=True,  # who is gone takes no place among those who follow changes
             shutdown_timeout=1.0,
             keepalive_timeout=_IDLE_SECONDS,
             max_line_size=_LONGEST_LINE,
@@ -112,20 +128,33 @@ class HttpServer:
         _log.info("history is served over HTTP", address=f"{self.address[0]}:{self.address[1]}")
 
     def _application(self) -> web.Application:
-        application = web.Application(middlewares=[self._guarded], client_max_size=1)
+        application = web.Application(middlewares=[self._guard.middleware], client_max_size=1)
         for endpoint in ENDPOINTS:
             application.router.add_get(endpoint.path, self._handler(endpoint), allow_head=False)
         application.router.add_get(OPENAPI, self._describe, allow_head=False)
+        self._live.add_to(application)
+        for path, name in self._page.paths().items():
+            application.router.add_get(path, self._of_page(name), allow_head=False)
+        if "/" not in self._page.paths():
+            application.router.add_get("/", self._page.absent, allow_head=False)
         return application
 
     # --- answers -------------------------------------------------------------------------------------
-    def _handler(self, endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _handler(self, endpoint: Endpoint) -> Handler:
         async def handle(request: web.Request) -> web.Response:
             caller = await self._caller(request)
             now = self._now()
             asked.bounded(request.rel_url.raw_query_string)
             question = asked.read(endpoint, request.query.items(), now=now)
-            return _json(await self._answers.answer(endpoint, question, caller, now=now))
+            return await self._packer.json(
+                request, await self._answers.answer(endpoint, question, caller, now=now)
+            )
+
+        return handle
+
+    def _of_page(self, name: str) -> Handler:
+        async def handle(request: web.Request) -> web.Response:
+            return self._page.answer(name, request)
 
         return handle
 
@@ -134,7 +163,7 @@ class HttpServer:
         await self._caller(request)
         asked.bounded(request.rel_url.raw_query_string)
         asked.none(request.query.items())
-        return _json(self._description)
+        return await self._packer.json(request, self._description, version=_DESCRIPTION)
 
     async def _caller(self, request: web.Request) -> Caller:
         """Who asks.
@@ -150,59 +179,3 @@ class HttpServer:
                 "say who you are: send Authorization: Bearer TOKEN, once; the API server has to know it",
             )
         return await self._access.caller(token[1])
-
-    # --- around each of them -------------------------------------------------------------------------
-    @property
-    def _guarded(self) -> Callable[..., Awaitable[web.StreamResponse]]:
-        @web.middleware
-        async def guarded(
-            request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-        ) -> web.StreamResponse:
-            began = time.monotonic()
-            response = await self._answered(request, handler)
-            response.headers.update(_HEADERS)
-            resource = request.match_info.route.resource
-            path = resource.canonical if resource is not None else ELSEWHERE
-            self._metrics.answered(path, response.status, seconds=time.monotonic() - began)
-            return response
-
-        return guarded
-
-    async def _answered(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        if self._under_way >= MOST_AT_ONCE:
-            return _told(Problem(Trouble.BUSY, f"{MOST_AT_ONCE} questions are under way; ask again later"))
-        self._under_way += 1
-        try:
-            async with asyncio.timeout(self._deadline):
-                return await handler(request)
-        except Problem as problem:
-            return _told(problem)
-        except web.HTTPMethodNotAllowed:
-            return _told(Problem(Trouble.METHOD_NOT_ALLOWED, "this is only read: use GET"))
-        except web.HTTPNotFound:
-            return _told(Problem(Trouble.NOT_FOUND, f"there is nothing here; {OPENAPI} says what there is"))
-        except TimeoutError:
-            return _told(
-                Problem(
-                    Trouble.TOO_SLOW,
-                    f"no answer in {self._deadline:g} s; ask about less time, or later",
-                )
-            )
-        except Exception:  # noqa: BLE001 (whoever asks is told, and the others are answered)
-            _log.exception("a question over HTTP failed", path=request.path[:100])
-            return _told(Problem(Trouble.INTERNAL, "this failed; the log of insight says why"))
-        finally:
-            self._under_way -= 1
-
-
-def _json(body: bytes) -> web.Response:
-    return web.Response(body=body, content_type="application/json")
-
-
-def _told(problem: Problem) -> web.Response:
-    response = _json(problem.body)
-    response.set_status(problem.trouble.status)
-    response.headers.update(problem.headers)
-    return response

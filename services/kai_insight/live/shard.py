@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -155,6 +155,11 @@ class LiveShard:
 
     # --- by who looks, in the loop -------------------------------------------------------------------
     @property
+    def followers(self) -> int:
+        """How many follow what changes."""
+        return self._followed
+
+    @property
     def glance(self) -> Glance:
         """How far it is known; the version is empty where there is nothing to look at."""
         version = f"{self._boot}/{self._moves}" if self._course is not None else ""
@@ -232,8 +237,8 @@ class LiveShard:
         return kept
 
     async def changes(
-        self, sight: Sight, version: str, *, heartbeat: float = HEARTBEAT_SECONDS
-    ) -> AsyncIterator[bytes | None]:
+        self, sight: Sight, version: str, *, heartbeat: float | None = None
+    ) -> AsyncGenerator[bytes | None]:
         """What changes after a version, as JSON; None after a while without anything.
 
         It ends where one has to begin anew: the version is too old, or indices mean others. Raises as
@@ -267,7 +272,7 @@ class LiveShard:
                     if steps:
                         continue
                     try:
-                        async with asyncio.timeout(heartbeat):
+                        async with asyncio.timeout(HEARTBEAT_SECONDS if heartbeat is None else heartbeat):
                             await told.wait()
                     except TimeoutError:
                         yield None

@@ -2,7 +2,11 @@ import pytest
 
 from kai.history.addresses import open_database
 from kai.history.store import open_store
+from kai.kube.client import KubeClient
+from kai.kube.resources import NAMESPACES
+from kai_local.apiserver.serving.server import ApiServer
 from services.tests.insight.builders import Seen
+from services.tests.insight.town import POD_GROUPS, QUEUES, Town, asking
 
 
 @pytest.fixture
@@ -28,3 +32,28 @@ def database(tmp_path):
 @pytest.fixture
 def store(database):
     return open_store(database)
+
+
+@pytest.fixture
+async def town(tmp_path):
+    async with ApiServer(rbac=True) as api:
+        kubeconfig = api.write_kubeconfig(tmp_path / "kubeconfig")
+        async with KubeClient.connect(str(kubeconfig), user_agent="test") as admin:
+            for namespace in ("people", "team", "other"):
+                await admin.create(NAMESPACES, {"metadata": {"name": namespace}})
+            yield Town(api, admin, tmp_path)
+
+
+@pytest.fixture
+async def asked(town, database):
+    async with town.insight() as client, asking(database, client) as asked:
+        yield asked
+
+
+@pytest.fixture
+async def root(town):
+    """A token of somebody who may see everything."""
+    token = await town.person("root")
+    await town.allow("root", POD_GROUPS)
+    await town.allow("root", QUEUES)
+    return token

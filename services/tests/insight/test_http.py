@@ -1,173 +1,37 @@
 """The history over HTTP: a real API server says who asks and what he may see, its roles in force."""
 
 import asyncio
-import json
 import ssl
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import aiohttp
 import pytest
-import yaml
 from yarl import URL
 
-from deadlines import eventually, patience, within
+from deadlines import eventually, within
 from kai.history.addresses import open_database
 from kai.history.store import open_store
-from kai.kube.client import KubeClient
-from kai.kube.resources import LEASES, NAMESPACES, SERVICE_ACCOUNTS, Resource
+from kai.kube.resources import LEASES, NAMESPACES
 from kai.model.names import INSIGHT_LEASE, NAMESPACE
-from kai.observe import new_registry
 from kai.runtime import certificates
-from kai_insight.http import answers, server
+from kai_insight.http import answers, guard
 from kai_insight.http.endpoints import ENDPOINTS, OPENAPI
-from kai_insight.http.server import HttpServer
+from kai_insight.http.live_endpoints import LIVE_ENDPOINTS
 from kai_insight.service import InsightService
 from kai_insight.settings import InsightSettings
-from kai_local.apiserver.serving.faults import Rule
-from kai_local.apiserver.serving.server import ApiServer
 from kai_local.processes.ports import free_ports
-from libs.tests.history.builders import HOUR, NOON, a_cycle, a_decision, a_queue_state, a_run, an_eviction
+from libs.tests.history.builders import a_cycle, a_decision, a_queue_state, a_run, an_eviction
+from services.tests.insight.town import (
+    POD_GROUPS,
+    QUEUES,
+    REVIEWS,
+    Asking,
+    asking,
+)
 from services.tests.pipeline.conftest import in_this_process
 
 pytestmark = pytest.mark.integration
-_RBAC = "rbac.authorization.k8s.io"
-ROLES = Resource(_RBAC, "v1", "roles", "Role")
-BINDINGS = Resource(_RBAC, "v1", "rolebindings", "RoleBinding")
-CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", "ClusterRole", False)
-CLUSTER_BINDINGS = Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", False)
-REVIEWS = ("tokenreviews", "subjectaccessreviews")
-#: Reviews as insight asks for them, which it may as the chart gives it.
-AGENT = "kai-insight"
-
-
-def rules(group, *resources, verb="list"):
-    return [{"apiGroups": [group], "resources": list(resources), "verbs": [verb]}]
-
-
-POD_GROUPS = rules("scheduling.run.ai", "podgroups")
-QUEUES = rules("scheduling.run.ai", "queues")
-MAY_REVIEW = [
-    *rules("authentication.k8s.io", "tokenreviews", verb="create"),
-    *rules("authorization.k8s.io", "subjectaccessreviews", verb="create"),
-]
-
-
-class Town:
-    """An API server with people, and the history of their namespaces."""
-
-    def __init__(self, api, admin, folder):
-        self.api = api
-        self.admin = admin
-        self._folder = folder
-
-    async def person(self, name):
-        """A token of somebody who may nothing yet."""
-        await self.admin.create(SERVICE_ACCOUNTS, {"metadata": {"name": name}}, namespace="people")
-        path = f"/api/v1/namespaces/people/serviceaccounts/{name}/token"
-        made = await self.admin.raw(path, method="POST", body={"spec": {}})
-        return made["status"]["token"]
-
-    async def allow(self, name, granted, *, namespace=""):
-        """Give somebody rights, in one namespace or in all."""
-        role, binding = (ROLES, BINDINGS) if namespace else (CLUSTER_ROLES, CLUSTER_BINDINGS)
-        called = f"{name}-{namespace or 'all'}-{granted[0]['resources'][0]}"
-        where = {"namespace": namespace} if namespace else {}
-        await self.admin.create(role, {"metadata": {"name": called}, "rules": granted}, **where)
-        subject = {"kind": "ServiceAccount", "name": name, "namespace": "people"}
-        said = {"roleRef": {"apiGroup": _RBAC, "kind": role.kind, "name": called}, "subjects": [subject]}
-        await self.admin.create(binding, {"metadata": {"name": called}, **said}, **where)
-
-    def fails(self, resource, **how):
-        """From now on the API server fails in these reviews."""
-        self.api.faults.rules.append(Rule(count=-1, user_agent=AGENT, resource=resource, **how))
-
-    async def reviews(self):
-        """How many reviews insight has asked for."""
-        told = (await self.admin.raw("/kai.local/requests"))["requests"]
-        return sum(each["count"] for each in told if each["resource"] in REVIEWS)
-
-    @asynccontextmanager
-    async def insight(self):
-        """A client as insight has it: with the rights of its account and no other."""
-        token = await self.person("insight")
-        await self.allow("insight", MAY_REVIEW)
-        path = self._folder / "insight.kubeconfig"
-        config = yaml.safe_load(self.api.kubeconfig())
-        config["users"][0]["user"] = {"token": token}
-        path.write_text(json.dumps(config))
-        async with KubeClient.connect(str(path), user_agent=AGENT) as client:
-            yield client
-
-
-@pytest.fixture
-async def town(tmp_path):
-    async with ApiServer(rbac=True) as api:
-        kubeconfig = api.write_kubeconfig(tmp_path / "kubeconfig")
-        async with KubeClient.connect(str(kubeconfig), user_agent="test") as admin:
-            for namespace in ("people", "team", "other"):
-                await admin.create(NAMESPACES, {"metadata": {"name": namespace}})
-            yield Town(api, admin, tmp_path)
-
-
-class Asking:
-    """Somebody who asks over HTTP; each answer is status, headers, document."""
-
-    def __init__(self, session, address, registry):
-        self._session = session
-        self._root = f"http://{address[0]}:{address[1]}"
-        self.registry = registry
-
-    async def call(self, path, token="", *, method="GET", raw=False, headers=None, **query):
-        url = URL(f"{self._root}{path}", encoded=raw)
-        sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
-        async with self._session.request(
-            method, url.update_query(query) if query else url, headers=sent
-        ) as got:
-            return got.status, got.headers, await got.json()
-
-    async def rows(self, name, token, **query):
-        """What is found in the whole of the time that tests write about."""
-        said = {"since": "0", **query}
-        status, _, document = await self.call(f"/api/v1/{name}", token, **said)
-        assert status == 200, document
-        return document
-
-    async def refused(self, name, token="", **query):
-        status, _, document = await self.call(f"/api/v1/{name}", token, **query)
-        return status, document["error"]["code"], document["error"]["message"]
-
-
-@asynccontextmanager
-async def asking(database, client, **options):
-    registry = new_registry()
-    serves = HttpServer(
-        database,
-        client,
-        listen="127.0.0.1:0",
-        certificates=None,
-        registry=registry,
-        now=lambda: NOON + 10 * HOUR,
-        **{"patience": patience(), "deadline": patience(), **options},
-    )
-    task = asyncio.create_task(serves.run())
-    try:
-        async with within("the server starts"):
-            await serves.started.wait()
-        async with aiohttp.ClientSession() as session:
-            yield Asking(session, serves.address, registry)
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-@pytest.fixture
-async def asked(town, database):
-    async with town.insight() as client, asking(database, client) as asked:
-        yield asked
-
-
 HISTORY = (
     *(a_run(f"t-{number}", began=number) for number in range(3)),
     *(a_run(f"o-{number}", began=number + 0.5, namespace="other") for number in range(4)),
@@ -403,7 +267,7 @@ async def test_an_answer_that_takes_too_long_is_given_up(town, database, store):
 
 
 async def test_of_too_many_who_ask_at_once_the_last_are_told_so(town, database, store, monkeypatch):
-    monkeypatch.setattr(server, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(guard, "MOST_AT_ONCE", 2)
     ann = await town.person("ann")
     async with town.insight() as client, asking(database, client) as asked:
         town.fails("tokenreviews", hang=True)
@@ -417,15 +281,6 @@ async def test_of_too_many_who_ask_at_once_the_last_are_told_so(town, database, 
 
 
 # --- what comes from outside --------------------------------------------------------------------------
-@pytest.fixture
-async def root(town):
-    """A token of somebody who may see everything."""
-    token = await town.person("root")
-    await town.allow("root", POD_GROUPS)
-    await town.allow("root", QUEUES)
-    return token
-
-
 async def test_names_with_markup_are_texts(store, asked, root):
     evil = '<script>alert("1")</script>\u2028\r\nX: y'
     store.add([a_run(evil, queue=evil)])
@@ -445,7 +300,7 @@ async def test_every_answer_forbids_to_be_kept_guessed_at_or_run(store, asked, r
     for _, headers, _ in answers_of:
         assert headers["Cache-Control"] == "no-store"
         assert headers["X-Content-Type-Options"] == "nosniff"
-        assert headers["Content-Security-Policy"] == "default-src 'self'"
+        assert headers["Content-Security-Policy"] == guard.HEADERS["Content-Security-Policy"]
         assert not [name for name in headers if name.lower().startswith("access-control")]
 
 
@@ -500,7 +355,7 @@ async def test_the_description_is_told_to_whoever_has_a_token(town, asked):
     nobody = await town.person("nobody")
     status, _, document = await asked.call(OPENAPI, nobody)
     assert (status, document["openapi"]) == (200, "3.1.0")
-    assert set(document["paths"]) == {*(each.path for each in ENDPOINTS), OPENAPI}
+    assert set(document["paths"]) == {*(each.path for each in (*ENDPOINTS, *LIVE_ENDPOINTS)), OPENAPI}
     assert (await asked.call(OPENAPI, nobody, pretty="1"))[0] == 400
 
 

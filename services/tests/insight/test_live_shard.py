@@ -14,6 +14,7 @@ from kai_insight.live import shard as live_shard
 from kai_insight.live.live import WAITING, Live
 from kai_insight.live.shard import NoState
 from kai_insight.metrics import ReplayMetrics
+from libs.tests.engine.builders import a_node
 from services.tests.insight.recording import Recording, without_decisions
 
 
@@ -138,7 +139,7 @@ async def test_nodes_that_come_end_what_is_followed(looked):
     version, _ = await looked.frame()
     changes = looked.shard.changes(None, version)
     following = asyncio.ensure_future(anext(changes, "anew"))
-    looked.recording.add_node("m")
+    looked.recording.add(a_node("m", gpus=8))
     await looked.put(looked.recording.cycle())
     async with within("it ends"):
         assert await following == "anew"

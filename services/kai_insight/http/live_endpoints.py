@@ -1,0 +1,142 @@
+"""What can be asked about the cluster as it is now: paths, parameters, rights and answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kai.kube.resources import NODES, QUEUES, Resource
+from kai.live.told import Change, Findings, Frame, NamedGroups, NodeTold, Slots, Told, Waiting
+from kai.live.waiting import Sort
+from kai_insight.http.endpoints import ROOT, Form, Parameter
+from kai_insight.live.told import Overview
+
+#: Keys of groups that names are asked for at once.
+MOST_KEYS: Final = 500
+_MOST_FOUND: Final = 200
+_MOST_WAITING: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveEndpoint:
+    """A question: who may ask it, and the answer. ``rights`` are what one must be able to list everywhere."""
+
+    name: str
+    summary: str
+    told: type[Told]
+    rights: tuple[Resource, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    #: Whether the answer has what lies in namespaces of which somebody may see some and others not.
+    of_namespaces: bool = False
+    #: Whether events come, of which each has such an answer.
+    streams: bool = False
+
+    @property
+    def path(self) -> str:
+        """Where it is asked."""
+        return f"{ROOT}/{self.name}"
+
+
+def _text(name: str, meaning: str, **more: Any) -> Parameter:
+    return Parameter(name=name, meaning=meaning, **more)
+
+
+SHARD: Final = _text("shard", "Which scheduler's part of the cluster; the default one if left out.")
+VERSION: Final = _text("version", "Of the frame, or of the last change.", required=True)
+KEYS: Final = Parameter(
+    name="keys",
+    form=Form.KEYS,
+    meaning=f"Keys of groups as the frame has them, with commas between; at most {MOST_KEYS}.",
+    most=MOST_KEYS,
+    required=True,
+)
+TEXT: Final = _text("text", "Any part of a name, in any case.", required=True)
+NAME: Final = _text("name", "Its name.", required=True)
+NAMESPACE: Final = _text("namespace", "Its namespace.", required=True)
+FOUND_LIMIT: Final = Parameter(
+    name="limit",
+    form=Form.ROWS,
+    meaning=f"The most that are told, up to {_MOST_FOUND}; 50 if left out.",
+    most=_MOST_FOUND,
+    usual=50,
+)
+WAITING_LIMIT: Final = Parameter(
+    name="limit",
+    form=Form.ROWS,
+    meaning=f"The most rows, up to {_MOST_WAITING}; 200 if left out.",
+    most=_MOST_WAITING,
+    usual=200,
+)
+SORT: Final = Parameter(
+    name="sort",
+    form=Form.CHOICE,
+    choices=tuple(Sort),
+    meaning="In which order rows come; the oldest first if left out.",
+)
+
+LIVE: Final = LiveEndpoint(name="live", summary="Who asks, and which shards there are.", told=Overview)
+CLUSTER: Final = LiveEndpoint(
+    name="live/cluster",
+    summary="All of a cluster: nodes, who sits on which GPU, queues.",
+    told=Frame,
+    rights=(NODES, QUEUES),
+    parameters=(SHARD,),
+    of_namespaces=True,
+)
+CHANGES: Final = LiveEndpoint(
+    name="live/changes",
+    summary="What changes in it, as server-sent events: change, or anew where one has to ask for all again.",
+    told=Change,
+    rights=(NODES, QUEUES),
+    parameters=(SHARD, VERSION),
+    of_namespaces=True,
+    streams=True,
+)
+GROUPS: Final = LiveEndpoint(
+    name="live/groups",
+    summary="Which pod groups stand behind keys.",
+    told=NamedGroups,
+    parameters=(SHARD, KEYS),
+    of_namespaces=True,
+)
+WAITING: Final = LiveEndpoint(
+    name="live/waiting",
+    summary="Pod groups that wait, and why.",
+    told=Waiting,
+    parameters=(
+        SHARD,
+        _text("namespace", "Only of this namespace."),
+        _text("queue", "Only of this queue and those below it."),
+        _text("verdict", "Only those of which this was found; empty: of which nothing was found yet."),
+        _text("code", "Only those that wait for this reason."),
+        _text("text", "Only those with this in a name or in the reason, in any case."),
+        SORT,
+        WAITING_LIMIT,
+    ),
+    of_namespaces=True,
+)
+SEARCH: Final = LiveEndpoint(
+    name="live/search",
+    summary="Queues, nodes and pod groups by their names.",
+    told=Findings,
+    rights=(NODES, QUEUES),
+    parameters=(SHARD, TEXT, FOUND_LIMIT),
+    of_namespaces=True,
+)
+NODE: Final = LiveEndpoint(
+    name="live/node",
+    summary="A node, and who is on it.",
+    told=NodeTold,
+    rights=(NODES,),
+    parameters=(SHARD, NAME),
+    of_namespaces=True,
+)
+SLOTS: Final = LiveEndpoint(
+    name="live/slots",
+    summary="How many pods of 1, 2, 4 and 8 GPUs still find room, in all and by domain.",
+    told=Slots,
+    rights=(NODES,),
+    parameters=(SHARD,),
+)
+
+LIVE_ENDPOINTS: Final = (LIVE, CLUSTER, CHANGES, GROUPS, WAITING, SEARCH, NODE, SLOTS)
