@@ -62,13 +62,17 @@ class Learned:
                 spans.setdefault(key, []).append(each.span)
         return cls({key: Curve.of(listed) for key, listed in spans.items()}, runs)
 
-    def curve(self, kin: Kin, *, ran: float) -> tuple[Basis, Curve | None]:
-        """The nearest curve that says something of a workload that has run so long (seconds)."""
-        for key in keys_of(kin):
-            found = self.curves.get(key)
-            if found is not None and found.outlasting(ran) >= LEAST_RUNS:
-                return key[0], found
-        return Basis.NONE, None
+    def known(self, kin: Kin) -> list[tuple[Basis, Curve]]:
+        """The curves that say something of a workload, the nearest first."""
+        return [(key[0], self.curves[key]) for key in keys_of(kin) if key in self.curves]
+
+
+def nearest(known: Iterable[tuple[Basis, Curve]], *, ran: float) -> tuple[Basis, Curve | None]:
+    """The first of the curves that says something of a workload that has run so long (seconds)."""
+    for basis, curve in known:
+        if curve.outlasting(ran) >= LEAST_RUNS:
+            return basis, curve
+    return Basis.NONE, None
 
 
 class Drawn:
@@ -79,12 +83,17 @@ class Drawn:
         self._state = state
         #: By pod group.
         self.basis: dict[PodGroupKey, Basis] = {}
+        #: What is known of each pod group, whatever course it is in.
+        self._known: dict[PodGroupKey, list[tuple[Basis, Curve]]] = {}
 
     def draw(self, job: Job, ran: float, rng: random.Random) -> float | None:
         """How long a workload runs in all, as :data:`kai.simulate.course.Runtimes` say it."""
-        group = self._state.group_objects.get(job.key)
-        self.basis[job.key], curve = self._learned.curve(kin_of(job, group), ran=ran)
+        known = self._known.get(job.key)
+        if known is None:
+            kin = kin_of(job, self._state.group_objects.get(job.key))
+            known = self._known[job.key] = self._learned.known(kin)
         chance = rng.random()  # drawn for all, so that others' do not depend on whether there is a curve
+        self.basis[job.key], curve = nearest(known, ran=ran)
         return None if curve is None else curve.draw(ran, chance)
 
 

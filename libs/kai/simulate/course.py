@@ -30,6 +30,8 @@ from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 
 #: How long a job runs in all, given for how long it has run (seconds) and where to draw from; None: for ever.
 Runtimes: TypeAlias = Callable[[Job, float, random.Random], float | None]
+#: By status: it goes, whatever is decided.
+_LEAVES: Final = tuple(status in (Status.RELEASING, Status.LINGERING) for status in Status)
 #: More cycles in a row that always decide something are not run: it goes round in circles.
 MOST_CYCLES: Final = 100_000
 
@@ -122,16 +124,23 @@ class Course:
         """Go on with what is under way."""
         state, now = self.state, self.now
         state.settle(now)
-        for task in sorted(state.tasks.values(), key=lambda task: task.key):
-            if task.status in (Status.RELEASING, Status.LINGERING):
+        ends = ACTIVE_ALLOCATED if self._runtimes is not for_ever else (False,) * len(ACTIVE_ALLOCATED)
+        under_way = [task for task in state.tasks.values() if _LEAVES[task.status] or ends[task.status]]
+        for task in sorted(under_way, key=lambda task: task.key):
+            if _LEAVES[task.status]:
                 deleted = task.facts.deleted_at if task.facts is not None else 0.0
                 self._plan_gone(task, max(deleted, now) if deleted else now + self._pace.grace)
-            elif ACTIVE_ALLOCATED[task.status] and task.job is not None and self._runtimes is not for_ever:
+            elif task.job is not None:
                 self._plan_end(task, task.job, started=task.job.last_start or now)
-        for job in list(state.jobs.values()):
-            if job.stale_since:
-                state.stale(job, job.stale_since)  # so that the next cycle looks at it
-                self._short = True
+        self._look_at_few()
+
+    def _look_at_few(self) -> None:
+        """Let the first cycle look at who waits or runs with too few pods, not at all that changed before."""
+        state = self.state
+        short = [job.key for job in state.touched_jobs.values() if job.active_used and not job.gang_satisfied]
+        stale = [job.key for job in state.jobs.values() if job.stale_since]
+        state.touch_only([*short, *stale])
+        self._short = bool(stale)
 
     @property
     def more_at(self) -> float | None:

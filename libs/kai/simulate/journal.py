@@ -15,6 +15,7 @@ from kai.model.decisions import CycleResult
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import Pod
+from kai.snapshot.collector import paused
 from kai.snapshot.kinds import Kind, object_key
 from kai.snapshot.mementos import Memento
 from kai.snapshot.rows import Task
@@ -32,7 +33,8 @@ class Journal:
         self._born: dict[PodUid, Task] = {}
         #: Pods that are gone since, in order.
         self.gone: list[Task] = []
-        self._begin()
+        with paused(lasting=True):
+            self._begin()
 
     def _begin(self) -> None:
         """Note what a cycle may change of every row, and lend it what cycles keep."""

@@ -18,7 +18,7 @@ from kai.model.decisions import PodGroupOutcome, QueueShare
 from kai.model.ids import PodGroupKey
 from kai.simulate.changes import Change, made
 from kai.simulate.course import Course, Event, Happened, Pace, Runtimes, for_ever
-from kai.snapshot.rows import Job
+from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState
 
 
@@ -141,12 +141,12 @@ def picture(
     """The cluster as it is ``now`` (Unix seconds), divided among its queues."""
     engine = Engine(config)
     engine.last_usage = usage or {}
-    session = engine.open(state, now)
-    return Picture(
-        queues={share.queue: share for share in outcomes.shares(session)},
-        work={job.key: _work(job) for job in state.jobs.values()},
-    )
-
-
-def _work(job: Job) -> Work:
-    return Work(job.key, job.facts.queue, job.active_allocated, job.pending + job.gated)
+    with paused(lasting=True):
+        session = engine.open(state, now)
+        return Picture(
+            queues={share.queue: share for share in outcomes.shares(session)},
+            work={
+                key: Work(key, job.facts.queue, job.active_allocated, job.pending + job.gated)
+                for key, job in state.jobs.items()
+            },
+        )

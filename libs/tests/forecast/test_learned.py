@@ -1,7 +1,7 @@
 """How long workloads ran is read from records of their pods; the nearest curve that says something counts."""
 
 from kai.forecast.curves import Span
-from kai.forecast.learned import LEAST_RUNS, Basis, Learned
+from kai.forecast.learned import LEAST_RUNS, Basis, Learned, nearest
 from kai.forecast.runs import Kin, Lasted, lasted
 from kai.history.records import Ending
 from libs.tests.history.builders import HOUR, NOON, a_run
@@ -65,7 +65,7 @@ def test_the_nearest_curve_that_says_something_counts():
 
     def basis(name, *, ran=0.0, **more):
         kin = {"namespace": "team", "name": name, "owner": "Job", "queue": "research", **more}
-        return learned.curve(Kin(**kin), ran=ran)[0]
+        return nearest(learned.known(Kin(**kin)), ran=ran)[0]
 
     assert learned.runs == 4 * LEAST_RUNS - 1
     assert basis("train-9") is Basis.PATTERN
@@ -76,4 +76,4 @@ def test_the_nearest_curve_that_says_something_counts():
     assert basis("train-9", ran=100) is Basis.QUEUE, "none like it lasted so long"
     assert basis("train-9", ran=900) is Basis.ALL
     assert basis("train-9", ran=5000) is Basis.NONE
-    assert Learned.of([]).curve(Kin("a", "b", "c", "d"), ran=0) == (Basis.NONE, None)
+    assert nearest(Learned.of([]).known(Kin("a", "b", "c", "d")), ran=0) == (Basis.NONE, None)
