@@ -134,14 +134,10 @@ def what_if(nodes: int, pods: int) -> list[Measured]:
         state.bind_done(bind.pod.uid)
     loaded = time.process_time() - began
     found = [Measured(f"loading {nodes} nodes, {pods} pods", loaded, f"{len(result.binds)} run")]
-    moved = nodes * GPUS // 100
-    half = nodes * GPUS / len(QUEUES)
+    half = nodes * GPUS // len(QUEUES)
     for name, changes, expected in (
-        (
-            "1 % of the quota to the other queue",
-            [_quota("red", half - moved), _quota("blue", half + moved)],
-            moved,
-        ),
+        ("1 % of the quota to the other queue", *_moved(half, nodes * GPUS // 100)),
+        ("0.1 % of the quota to the other queue", *_moved(half, nodes * GPUS // 1000)),
         (
             "a node is drained",
             [DrainNode(node="node-0")],
@@ -157,8 +153,12 @@ def what_if(nodes: int, pods: int) -> list[Measured]:
     return found
 
 
-def _quota(queue: str, gpus: float) -> Change:
-    return SetBounds(queue=queue, bound=Bound.QUOTA, amounts={"gpu": gpus})
+def _moved(half: int, gpus: int) -> tuple[list[Change], int]:
+    """So many GPUs of the first queue's quota are the second's, and as many pods have to go."""
+    quotas = zip(QUEUES, (half - gpus, half + gpus), strict=True)
+    return [
+        SetBounds(queue=queue, bound=Bound.QUOTA, amounts={"gpu": amount}) for queue, amount in quotas
+    ], gpus
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -298,7 +298,7 @@ class _Group:
             for why, number in counts.items()
             if not is_shortage(why) and why not in always and why != OUTSIDE_DOMAIN
         ]
-        why = errors.entries[-1].message if errors is not None and errors.entries else "no place was found"
+        why = errors.entries[-1].sentence if errors is not None and errors.entries else "no place was found"
         if self.job.has_constraint and serves(
             self.situation.cycle(RelaxTopology(group=self.job.key)), self.job.key
         ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kai.bench.clusters.eviction import large_jobs, missing_claims, scattered, single_jobs, unschedulable
 from kai.bench.clusters.parts import NOW, Benchmark, Expectation, Objects
-from kai.bench.clusters.placement import departments, fill, gangs, idle, many_queues
+from kai.bench.clusters.placement import departments, fill, gangs, idle, many_queues, waiting
 from kai.engine.config import ACTIONS
 
 
@@ -95,6 +95,7 @@ def benchmarks() -> dict[str, Benchmark]:
     found += [unschedulable(nodes, limits=no_room.get(nodes)) for nodes in (200, 500, 1000)]
     found += [missing_claims(), fill(500), fill(1500), fill(5000, limits=(2000, 3500))]
     found += [idle(1000, 20_000), idle(2500, 50_000), idle(limits=(20, 3000))]
+    found.append(waiting())
     return {each.name: each for each in found}
 
 

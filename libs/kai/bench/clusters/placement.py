@@ -13,7 +13,7 @@ from kai.bench.clusters.parts import (
     priorities,
     some_nodes,
 )
-from kai.bench.objects import a_group, a_pod, a_queue
+from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.engine.config import ACTIONS
 from kai.model.objects import PodGroup, Queue
 from kai.snapshot.state import Kind
@@ -175,4 +175,37 @@ def idle(nodes: int = 5000, pods: int = 100_000, limits: tuple[float, float] | N
         expect=Expectation(most_binds=0, most_evictions=0, most_pipelines=0, victims=0, pipelined=0, binds=0),
         base=base,
         arriving=list,
+    )
+
+
+def waiting(nodes: int = 500, pods: int = 20_000, limits: tuple[float, float] | None = None) -> Benchmark:
+    """A full cluster, whose queues hold what they deserve and have long lines; one node more comes.
+
+    In the lines are jobs of one, two and four GPUs in turn, so that none is like the one before it.
+    """
+    queues = 100
+
+    def base() -> Objects:
+        found = [*priorities(), *some_nodes(nodes)]
+        found += [(Kind.QUEUE, a_queue(f"dept-{i}", gpu=nodes * 8 / 10, weight=1)) for i in range(10)]
+        found += [
+            (Kind.QUEUE, a_queue(f"queue-{i}", parent=f"dept-{i % 10}", gpu=nodes * 8 / queues, weight=1))
+            for i in range(queues)
+        ]
+        for i in range(nodes * 8):
+            found += a_job(f"runs-{i}", f"queue-{i % queues}", i, node=f"node-{i // 8}")
+        for i in range(pods):
+            gpus = (1, 2, 4)[i // queues % 3]
+            found += a_job(f"waits-{i}", f"queue-{i % queues}", nodes * 8 + i, gpus=gpus)
+        return found
+
+    return Benchmark(
+        name=f"Waiting_{nodes}Node",
+        actions=ACTIONS,
+        size=nodes,
+        family="Waiting",
+        limits_ms=limits,
+        expect=Expectation(most_binds=8, most_evictions=0, most_pipelines=0, victims=0, binds=8),
+        base=base,
+        arriving=lambda: [(Kind.NODE, a_node("one-more"))],
     )

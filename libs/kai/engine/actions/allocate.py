@@ -5,6 +5,7 @@ from __future__ import annotations
 from kai.engine.actions import singles
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.session import Session
+from kai.engine.queueing.crowds import Crowds
 from kai.snapshot.rows import Job
 
 ACTION = "allocate"
@@ -21,11 +22,22 @@ def run(session: Session) -> None:
     if promised:
         candidates = [job for job in candidates if job.pending]
     waiting = session.lookahead_jobs(candidates, depth=session.depth(ACTION))
+    crowds = Crowds(waiting)
     while (job := waiting.pop()) is not None:
-        placed = _allocate(session, job, waiting.following)
-        served += placed
-        if placed and job.pending:
-            waiting.push(job)
+        first = crowds.first(job)
+        if first is not None:
+            session.refuse_alike(first, [job])
+        else:
+            known = job.key in session.errors
+            placed = _allocate(session, job, waiting.following)
+            served += placed
+            if placed and job.pending:
+                waiting.push(job)
+            if placed or known or not session.stands_for_alike(job):
+                continue
+        # Nothing becomes free here, and no queue gets more room, so it lasts.
+        for refused, others in crowds.refuse(job):
+            session.refuse_alike(refused, others)
     if served:
         session.decisions.count("podgroups_scheduled_by_action", ACTION, by=served)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, Protocol
 
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.decisions import Message
@@ -11,6 +13,7 @@ from kai.engine.framework.session import Session
 from kai.engine.framework.victims import VictimRules, VictimSearch, Why, both
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_allocate
+from kai.engine.queueing.crowds import Crowds
 from kai.engine.queueing.turns import Turn
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
@@ -19,6 +22,7 @@ from kai.engine.search.budget import Deadline, limits
 from kai.engine.search.signatures import Representatives
 from kai.engine.search.solver import Search, SearchResult, Solution, Validator, enabled_generators
 from kai.model.decisions import Cut, Ended, Reason
+from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.times import rfc3339
 
@@ -68,14 +72,58 @@ def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
     waiting = session.jobs_in_order(
         (job for job in jobs if not delayed(session, job)), depth=session.depth(strategy.action)
     )
+    crowds = Crowds(waiting)
+    # What came of the turns of the first of each crowd.
+    known: dict[PodGroupKey, _Served] = {}
     while (job := waiting.pop()) is not None:
         if (ended := action.limits.before(job.key)) is not None:
             action.end_before(job, ended)
             break
-        for queue in action.serve(job):
+        first = crowds.first(job)
+        if first is not None:
+            served = known[first.key]
+            action.acted_on([job], served)
+        else:
+            served = known[job.key] = action.serve(job)
+        for queue in served.losers:
             waiting.touch(queue)
+        if served.alike is _Alike.CHANGED:
+            crowds.changed()
+        elif served.alike is not _Alike.UNKNOWN and session.stands_for_alike(job):
+            for refused, others in crowds.refuse(job, for_now=served.alike is _Alike.NOT_NOW):
+                action.acted_on(others, known[refused.key])
     if turns.partial(strategy.action):
         action.repeat()
+
+
+class _Alike(Enum):
+    """What is known of jobs alike once one had its turn."""
+
+    UNKNOWN = auto()
+    #: Something was decided.
+    CHANGED = auto()
+    #: Nothing would come of their turns, and nothing be told, until something changes.
+    NOT_NOW = auto()
+    #: Whatever changes in this action.
+    NEVER = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Served:
+    """What came of a job's turn."""
+
+    #: Queues that lost pods.
+    losers: Collection[Queue] = ()
+    #: What would come of the turns of those alike in its queue.
+    alike: _Alike = _Alike.UNKNOWN
+    #: It counts as acted on, and so would these.
+    acted: bool = False
+
+
+_FOR_ITSELF: Final = _Served()
+_NOT_NOW: Final = _Served(alike=_Alike.NOT_NOW)
+_NEVER: Final = _Served(alike=_Alike.NEVER)
+_NOT_NOW_THOUGH_ACTED_ON: Final = _Served(alike=_Alike.NOT_NOW, acted=True)
 
 
 class _Action:
@@ -101,41 +149,51 @@ class _Action:
         else:
             session.decisions.count("scenario_search_action_budget_exhausted_total", action)
 
-    def serve(self, job: Job) -> Iterable[Queue]:
-        """Search for one job, and commit what was found; returns the queues that lost pods."""
+    def serve(self, job: Job) -> _Served:
+        """Search for one job, and commit what was found."""
         session, strategy = self.session, self.strategy
         if not strategy.admits(job):
-            return ()
+            return self._for_alike(_NOT_NOW)
         representatives = strategy.representatives(job)
         if (turn := session.turns.had(strategy.action, job=job.key)) is not None:
             # It failed in an earlier cycle of this pass, which speaks for jobs like it in this one.
             if turn.failed:
                 representatives.failed(job, why=turn.why)
-            return ()
+            return _FOR_ITSELF
         failed = representatives.covering(job)
         if failed is not None:
             self._tell_why(job, failed.why)
-            return ()
+            return self._for_alike(_NEVER) if failed.why is None else _FOR_ITSELF
         tasks = tasks_to_allocate(job, simulation=True)
         if not tasks or _unresolvable(session, job, tasks):
-            return ()
+            return _FOR_ITSELF
         session.decisions.count("podgroups_acted_on_by_action", strategy.action)
         # Unlike in the original this counts as no failure: nothing was found out about jobs like it.
-        if strategy.gate(job, tasks) is not None:
-            return ()
+        if (why := strategy.gate(job, tasks)) is not None:
+            return _FOR_ITSELF if why.pod else self._for_alike(_NOT_NOW_THOUGH_ACTED_ON)
         if strategy.moves_only and self._fits_as_it_is(job, tasks):
-            return ()
+            return _Served(alike=_Alike.CHANGED)
         message = strategy.message(job)
         solution = self._solve(job, tasks, representatives)
         if solution is None:
-            return ()
+            failed = representatives.covering(job)
+            return self._for_alike(_NEVER) if failed is not None and failed.why is None else _FOR_ITSELF
         queues = {batch.job.queue.name: batch.job.queue for batch in solution.victims}
         session.decisions.commit(solution.statement, action=strategy.action, evictor=job, message=message)
         session.decisions.count("podgroups_scheduled_by_action", strategy.action)
         # Told as in the original: attempts that failed do not count.
         if strategy.action == "preempt":
             session.decisions.count("total_preemption_attempts")
-        return queues.values()
+        return _Served(losers=queues.values(), alike=_Alike.CHANGED)
+
+    def acted_on(self, jobs: Sequence[Job], served: _Served) -> None:
+        """Jobs were served as one that is alike was."""
+        if served.acted and jobs:
+            self.session.decisions.count("podgroups_acted_on_by_action", self.strategy.action, by=len(jobs))
+
+    def _for_alike(self, served: _Served) -> _Served:
+        """This, unless some of those alike had their turn in an earlier cycle."""
+        return _FOR_ITSELF if self.session.turns.partial(self.strategy.action) else served
 
     def _solve(self, job: Job, tasks: list[Task], representatives: Representatives) -> Solution | None:
         session, strategy = self.session, self.strategy

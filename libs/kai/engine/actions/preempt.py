@@ -40,8 +40,8 @@ class _Preempt:
     def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
         for task in tasks:
             if task.cls.constraints.never_preempts:
-                text = f"pod {task.key} takes nobody's place, as its preemptionPolicy is Never"
-                modest = Unschedulable(Reason.POD_SCHEDULING_ERRORS, text)
+                text = "it takes nobody's place, as its preemptionPolicy is Never"
+                modest = Unschedulable(Reason.POD_SCHEDULING_ERRORS, text, pod=task.key)
                 self.session.error(job, modest)
                 return modest
         quotas = self.session.plugins.quotas

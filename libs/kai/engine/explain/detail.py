@@ -23,7 +23,7 @@ def detail_pods(session: Session) -> None:
 
     Costs time by the nodes for each such pod, and as much text, so it is for those who ask for it.
     """
-    for errors in session.errors.values():
+    for errors in session.errors.all():
         for key in errors.pods:
             task = session.state.task(key)
             if task is not None and task.job is not None and task.status is Status.PENDING:

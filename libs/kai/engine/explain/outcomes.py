@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kai.engine.explain import phrases
 from kai.engine.framework.session import Session
 from kai.engine.queueing.chunks import tasks_to_allocate
-from kai.engine.reasons import JobErrors
+from kai.engine.reasons import Common, JobErrors
 from kai.model import access, limits, names
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
 from kai.model.faults import Fault
@@ -22,6 +22,8 @@ from kai.snapshot.times import rfc3339, seconds
 
 #: What was told last, by pod group. Others know it, so it cannot be taken back with a cycle.
 _PUBLISHED: Final = Carried[dict[PodGroupKey, PodGroupOutcome]](dict, copied=None)
+#: Of groups that wait alike what that was, but for names; the same object where it is equal.
+_TOLD: Final = Carried[dict[PodGroupKey, Common]](dict, copied=None)
 _IN_FLIGHT = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING)
 
 
@@ -34,9 +36,10 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
     published = _PUBLISHED.of(state.kept)
     changed: list[PodGroupOutcome] = []
     looked_at = {**state.touched_jobs, **state.pending_jobs}
+    alike = _Alike(session)
     for key in sorted(looked_at):
         job = state.jobs.get(key)
-        if job is None:
+        if job is None or alike.was_told(key):
             continue
         annotations = {} if job.aside is not None else _annotations(job)
         if not annotations and key not in published and _nothing_to_say(session, job):
@@ -50,14 +53,50 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
     if len(published) > 2 * len(state.jobs) + 64:
         for key in [key for key in published if key not in state.jobs]:
             del published[key]
+        alike.forget(published)
     return tuple(changed)
+
+
+class _Alike:
+    """Pod groups that wait alike, of which nothing is put into words that was told before."""
+
+    def __init__(self, session: Session) -> None:
+        self._told = _TOLD.of(session.state.kept)
+        self._touched = session.state.touched_jobs
+        self._common = session.errors.common
+        decided = session.decisions
+        self._decided = (decided.placed, decided.pipelined, decided.outbid)
+        #: Equal ones of the cycle before, by identity of those of this one.
+        self._before: dict[int, Common] = {}
+
+    def was_told(self, key: PodGroupKey) -> bool:
+        """Whether all there is to tell is what was told last; else it counts as told now."""
+        common = self._common(key)
+        if common is None:
+            self._told.pop(key, None)
+            return False
+        known = self._told.get(key)
+        now = self._before.get(id(common))
+        if now is None:
+            now = self._before[id(common)] = known if known is not None and known == common else common
+        if any(key in each for each in self._decided):
+            self._told.pop(key, None)
+            return False
+        self._told[key] = now
+        return known is now and key not in self._touched
+
+    def forget(self, published: Mapping[PodGroupKey, PodGroupOutcome]) -> None:
+        """Go by what is known of these only."""
+        for key in [key for key in self._told if key not in published]:
+            del self._told[key]
 
 
 def unpublish(state: ClusterState, found: Iterable[PodGroupOutcome]) -> None:
     """Nobody was told these after all: the next cycle tells them, as far as they hold then."""
-    published = _PUBLISHED.of(state.kept)
+    published, told = _PUBLISHED.of(state.kept), _TOLD.of(state.kept)
     for outcome in found:
         published.pop(outcome.pod_group, None)
+        told.pop(outcome.pod_group, None)
 
 
 def _nothing_to_say(session: Session, job: Job) -> bool:

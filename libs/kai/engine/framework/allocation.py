@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -259,14 +260,14 @@ class _Attempt:
         session.pod_error(job, task, message=error.text)
         gang = len(job.pod_sets) > 1 or pod_set.min_member > 1
         if not gang or pod_set.active_used >= pod_set.min_member > 0:
-            message = f"pod {task.key}: {error.message}"
+            session.error(job, replace(error, pod=task.key))
         else:
             where = "" if pod_set.name == DEFAULT_POD_SET else f" of subgroup {pod_set.name!r}"
             message = (
                 f"{pod_set.active_allocated} of the {pod_set.min_member} pods{where} needed found room; "
                 f"pod {task.key}: {error.message}"
             )
-        session.error(job, Unschedulable(error.reason, message, error.counts))
+            session.error(job, Unschedulable(error.reason, message, error.counts))
         return False
 
 

@@ -19,6 +19,7 @@ from kai.engine.framework.victims import ANYBODY, VictimRules, both
 from kai.engine.kernel.preferences import preferences
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
+from kai.engine.queueing.chunks import only_task
 from kai.engine.queueing.disruption import victim_key
 from kai.engine.queueing.order import KeyOfJob
 from kai.engine.queueing.pending import LookaheadJobs, PendingJobs, TwoJobs
@@ -28,9 +29,8 @@ from kai.engine.queueing.requests import request_of
 from kai.engine.queueing.shares import Usage, divide_cluster
 from kai.engine.queueing.turns import Turns
 from kai.engine.queueing.victims import VictimSource
-from kai.engine.reasons import JobErrors, Unschedulable
+from kai.engine.reasons import Errors, Unschedulable
 from kai.model.decisions import Cut, ResourceVector
-from kai.model.ids import PodGroupKey
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept, KeptValues, as_it_is
 from kai.snapshot.resources import PODS
@@ -89,7 +89,7 @@ class Session:
         self.now = now
         self.nodes = state.nodes
         self.ledger = state.ledger
-        self.errors: dict[PodGroupKey, JobErrors] = {}
+        self.errors = Errors()
         #: What others keep here until the session ends.
         self.memo = KeptValues()
         self.clock: Callable[[], float] = time.monotonic
@@ -110,6 +110,8 @@ class Session:
         self._plain_views: dict[int, ClassView | None] = {}
         self.handle = self._handle()
         self.plugins = Plugins(self._opened(plugins))
+        #: Whether there are plugins of other packages: what these go by nobody knows.
+        self._foreign = any(each.name not in plugins and each.spec.opener for each in config.plugins)
         #: Those that have something to say about pods of a class; None where nobody has.
         self.concerned: Callable[[TaskClass], Concerned | None] = self.plugins.concerned
         #: Whether neither a limit nor a quota can keep a job from being placed.
@@ -410,13 +412,15 @@ class Session:
                 return why
         return None
 
+    def stands_for_alike(self, job: Job) -> bool:
+        """Whether those that are alike find no place where a job finds none; nothing changes in between."""
+        task = only_task(job)
+        return not (task is None or self._foreign or self.concerned(task.cls) is not None)
+
     # --- recording -----------------------------------------------------------------------------
     def error(self, job: Job, error: Unschedulable) -> None:
         """Record why a job cannot run; what is recorded already counts once."""
-        known = self.errors.get(job.key)
-        if known is None:
-            known = self.errors[job.key] = JobErrors()
-        known.add(error)
+        self.errors.of(job.key).add(error)
 
     def pod_error(self, job: Job, task: Task, *, message: str) -> None:
         """Record why a pod found no place.
@@ -424,7 +428,13 @@ class Session:
         The ``message`` is for the pod's owner; the last one about a pod counts. What is said of
         its job is another matter: :meth:`error`.
         """
-        self.errors.setdefault(job.key, JobErrors()).pods[task.key] = message
+        self.errors.of(job.key).pods[task.key] = message
+
+    def refuse_alike(self, job: Job, others: Sequence[Job]) -> None:
+        """What was recorded of a job, which was refused, holds for others that are alike."""
+        if others:
+            tasks = map(only_task, others)
+            self.errors.share(job.key, [(task.job.key, task.key) for task in tasks if task and task.job])
 
     def close(self) -> None:
         """Take back what only a cycle knows: placements on resources that are still being released."""

@@ -149,6 +149,23 @@ class QueueTree(Generic[Head]):
         self._stale[node.depth][queue.name] = node
         return queue, node.leaf.pop()
 
+    def rivals(self, queue: Queue) -> list[tuple[QueueNode[Head], tuple[QueueKey, int] | None]]:
+        """The way from a leaf queue up, each with the smallest key beside it; None where there is no other.
+
+        A leaf whose keys are all smaller, with what it has to offer next, is taken next. Costs a new key of
+        each queue on the way before the next job is taken.
+        """
+        self._refresh()
+        found: list[tuple[QueueNode[Head], tuple[QueueKey, int] | None]] = []
+        node = self._nodes[queue.name]
+        while (parent := node.parent) is not None:
+            node.key = None
+            self._stale[node.depth][node.queue.name] = node
+            best = self._best(parent)
+            found.append((node, None if best is None or best.key is None else (best.key, best.tie_break)))
+            node = parent
+        return found
+
     def _refresh(self) -> None:
         """Give keys anew from the bottom up."""
         levels = self._stale

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, Final
 
+from kai.engine.queueing.alike import Likeness, likeness
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.lookahead import look_ahead
 from kai.engine.queueing.order import JobHeap, KeyOfJob, QueueNode, QueueTree
@@ -67,6 +68,28 @@ class PendingJobs(QueueTree[Job]):
         """The next job; its queue is ordered anew afterwards."""
         found = self.take()
         return None if found is None else found[1]
+
+    def pop_next_of(self, queue: Queue, likes: Container[Likeness]) -> list[tuple[Likeness, Job]]:
+        """Take what comes next, as long as it is of a queue and of one of these likenesses.
+
+        Before: the last job was of this queue, and nothing changed since. It is the same as taking them one
+        by one: only what the next job of the queue asks for says whether it stays before the others.
+        """
+        rivals = self.rivals(queue)
+        comes_next: dict[Likeness, bool] = {}
+        found: list[tuple[Likeness, Job]] = []
+        leaf = self._leaves[queue.name]
+        while (job := leaf.head()) is not None and (like := likeness(job)) is not None and like in likes:
+            first = comes_next.get(like)
+            if first is None:
+                first = comes_next[like] = all(
+                    rival is None or (self.queue_key(node, job), node.tie_break) < rival
+                    for node, rival in rivals
+                )
+            if not first:
+                break
+            found.append((like, leaf.pop()))
+        return found
 
     def push(self, job: Job) -> None:
         """Let a job compete again; its queue had jobs here from the start."""
@@ -166,14 +189,18 @@ class LookaheadJobs(PendingJobs):
             self._leaves[job.queue.name].pop()
             self._behind = True
         else:
-            if self._behind:
-                for name in self._leaves:
-                    self.touch(self._nodes[name].queue)
-                self._behind = False
+            self._catch_up()
             self._steps -= 1
             job = super().pop()
         self._last = job
         return job
+
+    def _catch_up(self) -> None:
+        """Give queues anew the keys that are behind."""
+        if self._behind:
+            for name in self._leaves:
+                self.touch(self._nodes[name].queue)
+            self._behind = False
 
     def following(self, most: int, next_task: Callable[[Job], Task | None]) -> list[Task]:
         """Tasks of the jobs foreseen right after the last one, up to one that has none to go on with.
@@ -191,6 +218,13 @@ class LookaheadJobs(PendingJobs):
             del ahead[-1]
             leaves[job.queue.name].pop()
             found.append(task)
+        self._left -= len(found)
+        return found
+
+    def pop_next_of(self, queue: Queue, likes: Container[Likeness]) -> list[tuple[Likeness, Job]]:
+        """The same, after a refusal."""
+        self._catch_up()
+        found = super().pop_next_of(queue, likes)
         self._left -= len(found)
         return found
 
