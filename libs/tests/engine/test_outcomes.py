@@ -33,6 +33,12 @@ def test_a_queue_limit_is_told_with_what_is_asked_and_held() -> None:
     assert "GPU limit is 1 GPU, 0 GPUs in use, 2 GPUs requested" in found.message
 
 
+def test_what_several_actions_find_of_a_pod_is_told_once() -> None:
+    state = a_state(a_queue("q"), a_node("n", gpus=2), a_job("j", queue="q", gpus=3))
+    too_large = "the pod asks for 3 GPUs, but the largest node has 2 GPUs in node pool 'default'"
+    assert _told(state, "j").message == f"PodSchedulingErrors: pod default/j-0: {too_large}"
+
+
 def test_nodes_are_counted_exactly() -> None:
     wanted = {"node_selector": {"zone": "elsewhere"}}
     state = a_state(nodes(2, gpus=4, labels={"zone": "z"}), a_job("job", gpus=2, spec=wanted))

@@ -62,8 +62,8 @@ def _take_back(session: Session, task: Task, eviction: Eviction) -> None:
     session.ledger.holds.unhold(task)
     if task.status is Status.RELEASING:
         session.ledger.counts.set_status(task, Status.PENDING)
-        text = f"pod {task.key}: what it could have had is given to workload {eviction.evictor}"
-        session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, text))
+        text = f"what it could have had is given to workload {eviction.evictor}"
+        session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, text, pod=task.key))
     session.state.unplaced(task)
 
 

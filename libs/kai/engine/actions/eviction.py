@@ -345,6 +345,6 @@ def _unresolvable(session: Session, job: Job, tasks: list[Task]) -> bool:
         concerned = session.concerned(task.cls)
         for each in concerned.pre_filters if concerned is not None else ():
             if why := each.refuse(task, job):
-                session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, f"pod {task.key}: {why}"))
+                session.error(job, Unschedulable(Reason.POD_SCHEDULING_ERRORS, why, pod=task.key))
                 return True
     return False
