@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,12 +15,13 @@ from rich.status import Status
 from kai.model import duration, quantity
 from kai.model.faults import OutOfBounds
 from kai.model.objects import Json, Pod, PodGroup
-from kai.model.rules.queue_amounts import written
 from kai.replay import archive, objects, scene
 from kai.replay.scene import Scene
 from kai.simulate import changes, naming
 from kai.simulate import what_if as simulated
-from kai.simulate.changes import Bound, Change, ChangeRefused
+from kai.simulate.changes import Change, ChangeRefused
+from kai.simulate.told import as_document
+from kai.simulate.wording import NoSuchChange, changes_of
 from kai.snapshot.kinds import Kind
 from kai.snapshot.state import ClusterState
 from kai.snapshot.times import rfc3339
@@ -33,7 +34,6 @@ from kai_pod_grouper.offline.manifest import Manifest, read_manifest
 from kai_pod_grouper.offline.preview import preview_of, with_pods
 from kai_pod_grouper.options import GroupingOptions
 
-_UNLIMITED: Final = ("unlimited", "-1")
 _USAGE: Final = """name one of:
 
   -f FILE                          submit what is in a file
@@ -99,7 +99,7 @@ def what_if(
         wanted = (
             _submitted(found, files, namespace)
             if files
-            else _changes(found.state, what or [], namespace=namespace, like=like)
+            else changes_of(found.state, what or [], namespace=namespace, like=like)
         )
         with Status("looking ahead", console=Console(stderr=True)) as status:
 
@@ -116,7 +116,9 @@ def what_if(
                 runtimes=simulated.all_lasting(runtime),
                 progress=progress,
             )
-        told = views.as_document(found.state, wanted, answer)
+        told = as_document(found.state, wanted, answer)
+    except NoSuchChange as error:
+        raise fail(f"{error}; {_USAGE}", status=2) from error
     except (ChangeRefused, OutOfBounds) as error:
         raise fail(str(error)) from error
     if output is Format.TABLE:
@@ -139,82 +141,6 @@ def _scene(file: Path | None, address: str, name: str) -> Scene:
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     return found
-
-
-# --- changes --------------------------------------------------------------------------------------
-def _changes(state: ClusterState, words: Sequence[str], *, namespace: str, like: str) -> list[Change]:
-    action, arguments = words[0], words[1:]
-
-    def group(text: str) -> str:
-        return naming.group_named(state, text, namespace=namespace)
-
-    known: dict[str, tuple[int, int | None, Callable[[], list[Change]]]] = {
-        "quota": (2, None, lambda: [_bounds(Bound.QUOTA, arguments)]),
-        "limit": (2, None, lambda: [_bounds(Bound.LIMIT, arguments)]),
-        "weight": (2, None, lambda: [_bounds(Bound.WEIGHT, arguments)]),
-        "priority": (
-            2,
-            2,
-            lambda: [changes.SetPriority(group=group(arguments[0]), priority_class=arguments[1])],
-        ),
-        "preemptibility": (
-            2,
-            2,
-            lambda: [changes.SetPreemptibility(group=group(arguments[0]), preemptibility=arguments[1])],
-        ),
-        "minimum": (
-            2,
-            2,
-            lambda: [changes.SetMinimum(group=group(arguments[0]), minimum=_count("minimum", arguments[1]))],
-        ),
-        "delete": (1, 1, lambda: [changes.RemoveWorkload(group=group(arguments[0]))]),
-        "drain": (1, None, lambda: [changes.DrainNode(node=node) for node in arguments]),
-        "remove": (1, None, lambda: [changes.RemoveNode(node=node) for node in arguments]),
-        "nodes": (1, 1, lambda: [changes.AddNodes(like=like, count=_count("nodes", arguments[0]))]),
-        "delete-queue": (1, 1, lambda: [changes.DeleteQueue(queue=arguments[0])]),
-    }
-    if action not in known:
-        raise fail(f"{action!r} is no change that is known; {_USAGE}", status=2)
-    least, most, made = known[action]
-    if (
-        len(arguments) < least
-        or (most is not None and len(arguments) > most)
-        or ((action == "nodes") != bool(like))
-    ):
-        raise fail(f"{action!r} does not go so; {_USAGE}", status=2)
-    return made()
-
-
-def _bounds(bound: Bound, arguments: Sequence[str]) -> Change:
-    amounts: dict[str, float] = {}
-    for text in arguments[1:]:
-        resource, said, amount = text.rpartition("=")
-        resource = (resource if said else "gpu").lower()
-        if resource not in changes.RESOURCES:
-            raise ChangeRefused(f"{text!r}: queues share out gpu, cpu and memory; write gpu=8, for example")
-        amounts[resource] = _amount(resource, amount, bound)
-    return changes.SetBounds(queue=arguments[0], bound=bound, amounts=amounts)
-
-
-def _amount(resource: str, text: str, bound: Bound) -> float:
-    """In the units of queues: GPUs, thousandths of CPUs, millions of bytes; -1 is unlimited."""
-    if text.lower() in _UNLIMITED and bound is not Bound.WEIGHT:
-        return -1.0
-    try:
-        amount = float(quantity.parse(text))
-    except quantity.InvalidQuantity as error:
-        raise ChangeRefused(f"{resource}: {error}") from error
-    if amount < 0:
-        raise ChangeRefused(f"{resource}: {text} is negative; write an amount, or unlimited")
-    if bound is Bound.WEIGHT:
-        return amount
-    return written(resource, amount)
-
-
-def _count(what: str, text: str) -> int:
-    if not text.isdecimal():
-        raise ChangeRefused(f"{what}: {text!r} is no number; write how many")
-    return int(text)
 
 
 def _duration(option: str, text: str) -> float:

@@ -182,6 +182,8 @@ class Checker:
         again = replay.decide(read_cycle(entry.data))
         self._last = entry.number
         self._metrics.replayed.inc()
+        took = sum(again.result.timings.values())
+        self._live.pulse.beat(at=again.record.now, took=took, same=again.same)
         if again.same:
             self._live.move(replay, again.touched, at=again.record.now, shares=again.result.shares)
             return

@@ -15,11 +15,10 @@ from kai.engine.explain.job_order import job_order
 from kai.live.waiting import Places
 from kai.model.ids import PodGroupKey
 from kai.model.verdicts import GroupVerdict
-from kai.replay import remainder
 from kai.replay.cycles import Replay
-from kai.snapshot import codec
 from kai.snapshot.rows import Job
 from kai_insight.likeness import OF_ONE, Likeness, as_told_of, likeness, names_it
+from kai_insight.live.copies import situation_of
 
 #: What one look may take of its thread; who was not looked at is first the next time.
 SECONDS: Final = 2.0
@@ -82,14 +81,7 @@ class Examiner:
             return {}
         if self._is_old(replay, now):
             return {}
-        situation = Situation(
-            snapshot=codec.cut(state),
-            now=now,
-            config=replay.engine.config,
-            usage=replay.engine.last_usage,
-            faults={(each.kind, each.key): each for each in state.faults.values()},
-            remainder=remainder.take(state, replay.engine.turns),
-        )
+        situation = situation_of(replay, now=now)
         situation.prepare()
         self.places = _places(situation)
         return self._answers(situation, [state.jobs[key] for key in self._looked_at])

@@ -25,7 +25,9 @@ from kai.wire.v1.verdict_pb2_grpc import add_VerdictServiceServicer_to_server
 from kai_insight.buffer import Buffer
 from kai_insight.cycles import CycleRecorder
 from kai_insight.forecasts import Forecasts
+from kai_insight.http.passing import Passing
 from kai_insight.http.server import HttpServer
+from kai_insight.known import InsightKnowledge
 from kai_insight.live.live import Live
 from kai_insight.metrics import ForecastMetrics, InsightMetrics, ReplayMetrics, VerdictMetrics
 from kai_insight.recorder import Recorder
@@ -62,22 +64,31 @@ class InsightService:
             )
         forecasts = Forecasts(ForecastMetrics(host.metrics))
         verdicts = Verdicts(VerdictMetrics(host.metrics))
-        live = Live(settings.no_live_state)
+        live = Live(settings.no_live_state, leading=False)
         work = Recording(host, settings, database, forecasts, verdicts, live)
+        knowledge = InsightKnowledge(
+            database,
+            host.client,
+            namespace=settings.namespace,
+            verdicts=verdicts,
+            forecasts=forecasts,
+            state=work.state,
+        )
         try:
             async with self._served(host, database, forecasts, verdicts) as port:
                 reached = advertised_host(settings.advertise_host, listen=settings.grpc_listen)
                 elector = host.elector(LEASE, endpoint=f"{reached}:{port}")
                 await host.until_stopping(
-                    elector.lead(work.run), *self._over_http(host, database, live, verdicts)
+                    elector.lead(work.run), *self._over_http(host, database, live, knowledge)
                 )
         except CannotListen as error:
             raise FatalError(str(error)) from error
         finally:
+            knowledge.close()
             database.close()
 
     def _over_http(
-        self, host: Host, database: Database, live: Live, verdicts: Verdicts
+        self, host: Host, database: Database, live: Live, knowledge: InsightKnowledge
     ) -> Iterator[Coroutine[Any, Any, None]]:
         """The server of questions over HTTP, where it is wanted."""
         settings, tls = self.settings, self.settings.tls
@@ -90,7 +101,15 @@ class InsightService:
             certificates=CertificateFiles(tls.cert, tls.key) if tls is not None else None,
             registry=host.metrics,
             live=live,
-            known=verdicts.of,
+            passing=Passing(
+                host.client,
+                lease=LEASE,
+                namespace=settings.namespace,
+                listen=settings.http_listen,
+                tls=tls,
+            ),
+            knowledge=knowledge,
+            answer_pods=settings.answer_pods,
         )
         host.health.add("http", lambda: server.started.is_set() or "waiting for its certificate")
         yield server.run()
@@ -131,19 +150,20 @@ class Recording:
         self._database = database
         self._metrics = InsightMetrics(host.metrics)
         self._replays = ReplayMetrics(host.metrics)
-        self._state = StoreState(self._metrics)
+        #: How the store does.
+        self.state = StoreState(self._metrics)
 
     async def run(self, term: Term) -> None:
         """Record until cancelled. What there was no room for is made up for by beginning anew."""
-        with self._told():
+        with self._told(), self._live.led():
             while True:
-                store = await self._state.until_answered(lambda: open_store(self._database))
+                store = await self.state.until_answered(lambda: open_store(self._database))
                 await self._record(store)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
         health = self._host.health
-        health.add("store", lambda: self._state.trouble or True)
+        health.add("store", lambda: self.state.trouble or True)
         try:
             yield
         finally:
@@ -157,14 +177,14 @@ class Recording:
             self._host.client,
             settings,
             store=store,
-            state=self._state,
+            state=self.state,
             buffer=buffer,
             forecasts=self._forecasts,
         )
         writer = Writer(
             store,
             buffer,
-            state=self._state,
+            state=self.state,
             metrics=self._metrics,
             interval=settings.write_interval,
             retention=settings.retention,
@@ -174,7 +194,7 @@ class Recording:
             self._host.client,
             settings,
             database=self._database,
-            state=self._state,
+            state=self.state,
             metrics=self._replays,
             verdicts=self._verdicts,
             live=self._live,

@@ -54,6 +54,13 @@ class InsightSettings(ListenerSettings):
         20_000, ge=0, description="pods of a cluster up to which these looks are taken; copies take memory"
     )
 
+    answer_pods: int = Field(
+        100_000,
+        ge=0,
+        description="pods of a cluster up to which whoever looks is told what a copy of it has to be made "
+        "for: why one workload waits, and what would follow from a change",
+    )
+
     grpc_listen: Listen = Field(":9091", description="host:port of questions about the history")
     http_listen: OptionalListen = Field(
         "",

@@ -13,7 +13,7 @@ from aiohttp.typedefs import Middleware
 
 from kai_insight.http.metrics import ELSEWHERE, HttpMetrics
 from kai_insight.http.problems import Problem, Trouble
-from kai_insight.http.streams import EventStream
+from kai_insight.http.streams import Streamed
 
 #: A question that takes longer is not answered.
 DEADLINE_SECONDS: Final = 20.0
@@ -58,7 +58,7 @@ class Guard:
             path = resource.canonical if resource is not None else ELSEWHERE
             if self._metrics is not None:
                 self._metrics.answered(path, response.status, seconds=time.monotonic() - began)
-            if isinstance(response, EventStream):
+            if isinstance(response, Streamed):
                 await response.send(request)
             return response
 

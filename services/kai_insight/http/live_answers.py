@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final, TypeVar
 
@@ -14,8 +15,9 @@ from kai.live.redaction import redacted
 from kai.live.search import search
 from kai.live.slots import slots
 from kai.live.views import Sight
-from kai.live.waiting import Filters, Known, Sort
+from kai.live.waiting import Filters, Sort
 from kai.model import names, release
+from kai.model.faults import Fault
 from kai.snapshot.amounts import GPU_CENTI
 from kai_insight.http import live_endpoints as endpoints
 from kai_insight.http.access import Access, Caller
@@ -24,9 +26,12 @@ from kai_insight.http.live_asked import LiveAsked
 from kai_insight.http.live_endpoints import LiveEndpoint
 from kai_insight.http.problems import Problem, Trouble
 from kai_insight.http.spelling import encode
+from kai_insight.http.tried import TriedAnswers
+from kai_insight.live.copies import Copies
+from kai_insight.live.knowledge import Knowledge
 from kai_insight.live.live import Live
 from kai_insight.live.shard import Course, LiveShard, NoState, Seen
-from kai_insight.live.told import Overview, Sees, ShardTold
+from kai_insight.live.told import Health, Overview, Sees, SetAside, ShardHealth, ShardTold
 
 T = TypeVar("T")
 
@@ -35,7 +40,8 @@ class LiveAnswers:
     """Answers about the shards of one process.
 
     Args:
-        known: what was found of groups of a shard that wait.
+        knowledge: what is known beside the cluster.
+        copies: where questions are tried.
         source: what this is, as the overview tells it.
         history: whether questions about the past are answered here as well.
     """
@@ -45,13 +51,15 @@ class LiveAnswers:
         live: Live,
         rights: Access,
         *,
-        known: Callable[[str], Known],
+        knowledge: Knowledge,
+        copies: Copies,
         source: str,
         history: bool,
     ) -> None:
         self._live = live
         self._rights = rights
-        self._known = known
+        self._knowledge = knowledge
+        self._tried = TriedAnswers(knowledge, copies)
         self._source = source
         self._history = history
         self._questions: dict[str, Callable[[LiveAsked, LiveShard, Sight], Awaitable[bytes]]] = {
@@ -60,7 +68,16 @@ class LiveAnswers:
             endpoints.SEARCH.name: self._search,
             endpoints.NODE.name: self._node,
             endpoints.SLOTS.name: self._slots,
+            endpoints.WORKLOAD.name: self._tried.workload,
+            endpoints.FORECAST.name: self._tried.forecast,
+            endpoints.WHAT_IF.name: self._tried.what_if,
+            endpoints.HEALTH.name: self._health,
         }
+
+    @property
+    def knows(self) -> bool:
+        """Whether this process is the one that may know how the cluster is."""
+        return self._live.leading
 
     async def answer(self, endpoint: LiveEndpoint, asked: LiveAsked, caller: Caller) -> bytes:
         """The JSON of an answer.
@@ -84,6 +101,8 @@ class LiveAnswers:
         """The shard that is asked about, and which namespaces the caller sees; raises as :meth:`answer`."""
         for right in endpoint.rights:
             await self._rights.require(caller, right)
+        if endpoint in (endpoints.WORKLOAD, endpoints.FORECAST):
+            await self._rights.require(caller, POD_GROUPS, asked.text(endpoints.NAMESPACE.name))
         shard = self._shard(asked.text(endpoints.SHARD.name))
         return shard, await self._sight(endpoint, shard, caller) if endpoint.of_namespaces else None
 
@@ -152,7 +171,7 @@ class LiveAnswers:
             code=text("code"),
             text=text("text"),
         )
-        known = self._known(shard.name)
+        known = self._knowledge.known(shard.name)
 
         def rows(course: Course, board: Board) -> bytes:
             found = waiting.waiting(
@@ -184,6 +203,17 @@ class LiveAnswers:
     async def _slots(self, asked: LiveAsked, shard: LiveShard, sight: Sight) -> bytes:
         del asked, sight
         return await shard.look(lambda course, board: encode(slots(board)))
+
+    async def _health(self, asked: LiveAsked, shard: LiveShard, sight: Sight) -> bytes:
+        del asked, shard
+        knowledge = self._knowledge
+        told = Health(
+            processes=await knowledge.processes(),
+            shards=[await _health_of(each, sight) for each in self._live.shards.values()],
+            forecasts=knowledge.forecasts(),
+            store=knowledge.store(),
+        )
+        return encode(told)
 
 
 _NO_SHARDS: Final = "no scheduler is followed yet"
@@ -218,6 +248,39 @@ async def _summary(shard: LiveShard) -> ShardTold:
         return await shard.look(counted)
     except NoState as error:
         return _nothing(shard.name, str(error))
+
+
+async def _health_of(shard: LiveShard, sight: Sight) -> ShardHealth:
+    def found(course: Course, board: Board) -> list[SetAside]:
+        faults = [each for each in course.state.faults.values() if _may_be_told(each, sight)]
+        told = [SetAside(kind=each.kind, key=each.key, reason=each.message) for each in faults]
+        if sight is None:
+            return told
+        hidden = _hidden(board, sight)
+        return [msgspec.structs.replace(each, reason=redacted(each.reason, hidden)) for each in told]
+
+    try:
+        aside = await shard.look(found)
+    except NoState:
+        aside = []
+    glance, pulse = shard.glance, shard.pulse
+    return ShardHealth(
+        name=shard.name,
+        version=glance.version,
+        reason=glance.reason,
+        at=glance.at,
+        lag=round(pulse.lag, 3),
+        cycles=pulse.times(now=time.time()),
+        replayed=pulse.replayed,
+        differing=pulse.differing,
+        set_aside=aside,
+    )
+
+
+def _may_be_told(fault: Fault, sight: Sight) -> bool:
+    """What lies in a namespace, to those who see it."""
+    namespace, lies_in_one, _ = fault.key.partition("/")
+    return sight is None or not lies_in_one or namespace in sight
 
 
 def _nothing(name: str, reason: str) -> ShardTold:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kai.kube.resources import NODES, QUEUES, Resource
+from kai.kube.resources import NODES, POD_GROUPS, QUEUES, Resource
 from kai.live.told import Change, Findings, Frame, NamedGroups, NodeTold, Slots, Told, Waiting
 from kai.live.waiting import Sort
 from kai_insight.http.endpoints import ROOT, Form, Parameter
-from kai_insight.live.told import Overview
+from kai_insight.live.told import ForecastTold, Health, Overview, WhatIfTold, WorkloadTold
 
 #: Keys of groups that names are asked for at once.
 MOST_KEYS: Final = 500
+#: Of kai what-if.
+CHANGES_TO_ASK: Final = (
+    *("quota", "limit", "weight", "priority", "preemptibility", "minimum"),
+    *("delete", "drain", "remove", "nodes", "delete-queue"),
+)
 _MOST_FOUND: Final = 200
 _MOST_WAITING: Final = 1000
 
@@ -139,4 +144,51 @@ SLOTS: Final = LiveEndpoint(
     parameters=(SHARD,),
 )
 
-LIVE_ENDPOINTS: Final = (LIVE, CLUSTER, CHANGES, GROUPS, WAITING, SEARCH, NODE, SLOTS)
+WORKLOAD: Final = LiveEndpoint(
+    name="live/workload",
+    summary="A pod group: why it is where it is, what would help, and its pods.",
+    told=WorkloadTold,
+    parameters=(SHARD, NAMESPACE, NAME),
+    of_namespaces=True,
+)
+FORECAST: Final = LiveEndpoint(
+    name="live/forecast",
+    summary="When a pod group starts; it takes seconds.",
+    told=ForecastTold,
+    parameters=(SHARD, NAMESPACE, NAME),
+    of_namespaces=True,
+)
+CHANGE: Final = Parameter(
+    name="change",
+    form=Form.CHOICE,
+    choices=CHANGES_TO_ASK,
+    meaning="What would be otherwise.",
+    required=True,
+)
+TARGET: Final = _text(
+    "target",
+    "A queue; or a workload, as namespace/name of its pod group; or nodes, with commas between.",
+    required=True,
+)
+VALUE: Final = _text("value", "To what, as for kai what-if: gpu=8, a class, a number.")
+WITHIN: Final = _text("within", "For how long to look ahead, as 10m or 2h; 1h if left out.")
+WHAT_IF: Final = LiveEndpoint(
+    name="live/what-if",
+    summary="What would follow from a change: who would be evicted, who would start. Nothing is changed.",
+    told=WhatIfTold,
+    rights=(POD_GROUPS, QUEUES, NODES),
+    parameters=(SHARD, CHANGE, TARGET, VALUE, WITHIN),
+)
+HEALTH: Final = LiveEndpoint(
+    name="live/health",
+    summary="Who leads, how cycles are followed, what is set aside, and how forecasts hold.",
+    told=Health,
+    rights=(QUEUES,),
+    parameters=(SHARD,),
+    of_namespaces=True,
+)
+
+LIVE_ENDPOINTS: Final = (
+    *(LIVE, CLUSTER, CHANGES, GROUPS, WAITING, SEARCH, NODE, SLOTS),
+    *(WORKLOAD, FORECAST, WHAT_IF, HEALTH),
+)

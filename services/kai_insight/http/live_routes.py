@@ -12,6 +12,7 @@ from kai_insight.http.guard import Handler
 from kai_insight.http.live_answers import LiveAnswers
 from kai_insight.http.live_endpoints import CHANGES, CLUSTER, LIVE_ENDPOINTS, VERSION, LiveEndpoint
 from kai_insight.http.packing import Packer
+from kai_insight.http.passing import Passing
 from kai_insight.http.streams import EventStream, Streams
 
 
@@ -19,11 +20,18 @@ class LiveRoutes:
     """``caller`` says who asks, or raises a Problem."""
 
     def __init__(
-        self, answers: LiveAnswers, packer: Packer, caller: Callable[[web.Request], Awaitable[Caller]]
+        self,
+        answers: LiveAnswers,
+        packer: Packer,
+        caller: Callable[[web.Request], Awaitable[Caller]],
+        *,
+        passing: Passing | None = None,
     ) -> None:
+        """``passing`` hands on what is asked while this process knows nothing of the cluster."""
         self._answers = answers
         self._packer = packer
         self._caller = caller
+        self._passing = passing
         self._streams = Streams()
 
     def add_to(self, application: web.Application) -> None:
@@ -36,6 +44,8 @@ class LiveRoutes:
             caller = await self._caller(request)
             asked.bounded(request.rel_url.raw_query_string)
             question = live_asked.read(endpoint, request.query.items())
+            if self._passing is not None and not self._answers.knows:
+                return await self._passing.pass_on(request, streams=endpoint.streams)
             if endpoint is CLUSTER:
                 seen = await self._answers.frame(question, caller)
                 return await self._packer.json(request, seen.data, version=seen.version)

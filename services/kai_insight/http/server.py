@@ -14,7 +14,6 @@ from prometheus_client import CollectorRegistry
 
 from kai.history.databases import Database
 from kai.kube.client import KubeClient
-from kai.live.waiting import Known
 from kai.runtime.health import listen_on, split_address
 from kai.tls import CertificateFiles, keep_loaded, server_context, until_loaded
 from kai_insight.http import asked, openapi
@@ -28,9 +27,12 @@ from kai_insight.http.live_routes import LiveRoutes
 from kai_insight.http.metrics import ELSEWHERE, HttpMetrics
 from kai_insight.http.packing import Packer
 from kai_insight.http.page import Page
+from kai_insight.http.passing import Passing
 from kai_insight.http.problems import Problem, Trouble
 from kai_insight.http.spelling import encode
 from kai_insight.http.store import AskedStore
+from kai_insight.live.copies import Copies
+from kai_insight.live.knowledge import Knowledge
 from kai_insight.live.live import Live
 
 #: Connections that nobody uses are closed after so many seconds.
@@ -57,7 +59,9 @@ class HttpServer:
         certificates: CertificateFiles | None,
         registry: CollectorRegistry,
         live: Live,
-        known: Callable[[str], Known] = lambda shard: Known(),
+        knowledge: Knowledge,
+        answer_pods: int,
+        passing: Passing | None = None,
         page: Page | None = None,
         patience: float = REVIEW_SECONDS,
         deadline: float = DEADLINE_SECONDS,
@@ -66,7 +70,9 @@ class HttpServer:
         """What is asked about the past is answered from the database, and what is now by ``live``.
 
         Args:
-            known: what was found of groups of a shard that wait.
+            knowledge: what is known beside the cluster.
+            answer_pods: of a cluster with more of them there are no copies to try questions on.
+            passing: hands on what is asked about the cluster while another replica leads.
             page: instead of that of the package.
             patience: seconds that a review may take.
             deadline: seconds that a whole answer may take.
@@ -86,8 +92,17 @@ class HttpServer:
         metrics = HttpMetrics(registry, paths=dict.fromkeys(paths))
         self._guard = Guard(metrics, deadline=deadline)
         self._packer = Packer()
-        answered = LiveAnswers(live, self._access, known=known, source="insight", history=True)
-        self._live = LiveRoutes(answered, self._packer, self._caller)
+        self._copies = Copies(most_pods=answer_pods)
+        answered = LiveAnswers(
+            live,
+            self._access,
+            knowledge=knowledge,
+            copies=self._copies,
+            source="insight",
+            history=True,
+        )
+        self._passing = passing
+        self._live = LiveRoutes(answered, self._packer, self._caller, passing=passing)
         self._description = encode(openapi.document())
 
     async def run(self) -> None:
@@ -122,6 +137,9 @@ class HttpServer:
         finally:
             await runner.cleanup()
             self._store.close()
+            self._copies.close()
+            if self._passing is not None:
+                await self._passing.close()
 
     def _began(self) -> None:
         self.started.set()

@@ -54,8 +54,21 @@ class Streams:
                 del self._open[key]
 
 
-class EventStream(web.StreamResponse):
-    """Changes as events. Whoever answers returns one of these, and :meth:`send` is called on it.
+class Streamed(web.StreamResponse):
+    """An answer that comes bit by bit. Whoever answers returns it, and :meth:`send` is called on it."""
+
+    async def send(self, request: web.Request) -> None:
+        """All of it, after the answer was found; it has no deadline, and takes no place of a question."""
+        raise NotImplementedError
+
+    async def tell(self, data: bytes) -> None:
+        """Some of it; raises where nobody takes it."""
+        async with asyncio.timeout(_STUCK_SECONDS):
+            await self.write(data)
+
+
+class EventStream(Streamed):
+    """Changes as events.
 
     Args:
         place: held while it is sent.
@@ -91,16 +104,12 @@ class EventStream(web.StreamResponse):
                             if not await self._still():
                                 break
                             due = clock() + RECHECK_SECONDS
-                        await self._tell(_STILL_THERE if each is None else _event(each))
-                await self._tell(_ANEW)
+                        await self.tell(_STILL_THERE if each is None else _event(each))
+                await self.tell(_ANEW)
             except (Problem, TimeoutError, ConnectionError):
                 # He may see nothing of it any more, or takes nothing: he will ask again, and be told why.
                 if request.transport is not None:
                     request.transport.abort()
-
-    async def _tell(self, data: bytes) -> None:
-        async with asyncio.timeout(_STUCK_SECONDS):
-            await self.write(data)
 
 
 def _event(data: bytes) -> bytes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from kai_insight.live.shard import LiveShard
@@ -14,10 +15,21 @@ WAITING = "no scheduler of this shard has told how its cluster is yet; its next 
 class Live:
     """``away`` says why there are none; empty where there may be."""
 
-    def __init__(self, away: str = "") -> None:
+    def __init__(self, away: str = "", *, leading: bool = True) -> None:
         self.away = away
+        #: Whether this process follows schedulers; where it does not, another one may.
+        self.leading = leading
         self._boot = secrets.token_hex(4)
         self._shards: dict[str, LiveShard] = {}
+
+    @contextmanager
+    def led(self) -> Iterator[None]:
+        """This process follows schedulers while the block runs."""
+        self.leading = True
+        try:
+            yield
+        finally:
+            self.leading = False
 
     @property
     def shards(self) -> Mapping[str, LiveShard]:

@@ -7,7 +7,8 @@ after the other. Nothing is worked out while nobody looks, but for what has to b
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+import time
+from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from kai.live.views import Sight, View
 from kai.model.decisions import QueueShare, ResourceVector
 from kai.model.ids import PodGroupKey
 from kai.snapshot.state import ClusterState
+from kai_insight.live.told import CycleTimes
 
 T = TypeVar("T")
 #: At most two changes a second are told; what changes in between is one.
@@ -35,6 +37,9 @@ MOST_VIEWS: Final = 64
 _UNREAD_SECONDS: Final = 60.0
 #: More groups than that are not noted one by one.
 _MOST_TOUCHED: Final = 10_000
+#: Cycles of so many seconds, at most so many, are looked at to tell how long they take.
+_RECENT_SECONDS: Final = 600.0
+_MOST_RECENT: Final = 1200
 
 _epochs: Final = count(1)
 _log = structlog.get_logger(__name__)
@@ -92,6 +97,36 @@ class _Behind:
     settled: bool = field(default=True)
 
 
+class Pulse:
+    """How the cycles of a shard are followed: written by one thread, read by any."""
+
+    def __init__(self) -> None:
+        self.replayed = 0
+        self.differing = 0
+        #: From the last cycle to when it was known here, in seconds.
+        self.lag = 0.0
+        #: When each of the last ones was (Unix seconds), and what it took.
+        self._recent: deque[tuple[float, float]] = deque(maxlen=_MOST_RECENT)
+
+    def beat(self, *, at: float, took: float, same: bool) -> None:
+        """A cycle of then was decided again."""
+        self.replayed += 1
+        self.differing += not same
+        self.lag = max(0.0, time.time() - at)
+        self._recent.append((at, took))
+
+    def times(self, *, now: float) -> CycleTimes | None:
+        """Of the last minutes; None if there was no cycle."""
+        took = sorted(each for at, each in list(self._recent) if at > now - _RECENT_SECONDS)
+        if not took:
+            return None
+        return CycleTimes(
+            per_minute=round(len(took) / (_RECENT_SECONDS / 60), 2),
+            p50_seconds=took[len(took) // 2],
+            p99_seconds=took[min(len(took) - 1, len(took) * 99 // 100)],
+        )
+
+
 class LiveShard:
     """``run`` has something done in the thread that owns the state; ``boot`` is this process's own word."""
 
@@ -114,6 +149,8 @@ class LiveShard:
         self._told = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
         self.closed = False
+        #: How cycles are followed.
+        self.pulse = Pulse()
 
     # --- by who owns the state, in his thread --------------------------------------------------------
     def begin(self, course: Course, *, at: float) -> None:

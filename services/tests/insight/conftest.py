@@ -6,7 +6,7 @@ from kai.kube.client import KubeClient
 from kai.kube.resources import NAMESPACES
 from kai_local.apiserver.serving.server import ApiServer
 from services.tests.insight.builders import Seen
-from services.tests.insight.town import POD_GROUPS, QUEUES, Town, asking
+from services.tests.insight.town import NODES, POD_GROUPS, QUEUES, Town, asking
 
 
 @pytest.fixture
@@ -56,4 +56,20 @@ async def root(town):
     token = await town.person("root")
     await town.allow("root", POD_GROUPS)
     await town.allow("root", QUEUES)
+    return token
+
+
+@pytest.fixture
+async def boss(town, root):
+    await town.allow("root", NODES)
+    return root
+
+
+@pytest.fixture
+async def ann(town):
+    """Somebody who sees nodes and queues, and pod groups of one namespace."""
+    token = await town.person("ann")
+    await town.allow("ann", NODES)
+    await town.allow("ann", QUEUES)
+    await town.allow("ann", POD_GROUPS, namespace="default")
     return token

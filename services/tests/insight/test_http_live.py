@@ -5,48 +5,23 @@ import gzip
 import json
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from deadlines import eventually, within
 from kai.live.waiting import Known
 from kai.model.ids import PodGroupKey
 from kai.model.verdicts import GroupVerdict
-from kai_insight.checker import Checker
 from kai_insight.http import guard, packing, streams
 from kai_insight.live.live import Live
-from kai_insight.metrics import ReplayMetrics
 from libs.tests.engine.builders import a_job
-from services.tests.insight.recording import Recording
-from services.tests.insight.town import POD_GROUPS, QUEUES, asking, rules
+from services.tests.insight.town import NODES, POD_GROUPS, Told, asking
+from services.tests.insight.watched import Watched
 
 pytestmark = pytest.mark.integration
-NODES = rules("", "nodes")
-
-
-class Watched:
-    """A shard that is decided again as its scheduler decides."""
-
-    def __init__(self):
-        self.live = Live()
-        self.registry = CollectorRegistry()
-        self.checker = Checker("default", ReplayMetrics(self.registry), live=self.live)
-        self.recording = Recording()
-
-    async def cycle(self, *things):
-        """One more, in which one more pod runs, and these things come."""
-        goal = self.decided() + 1
-        self.recording.add(*things)
-        self.checker.put(self.recording.cycle())
-        await eventually(self.decided, lambda found: found >= goal)
-
-    def decided(self):
-        return self.registry.get_sample_value("kai_replay_cycles_total")
 
 
 @pytest.fixture
 async def watched():
     found = Watched()
-    found.checker.put(found.recording.base())
     await found.cycle(a_job("hidden", gpus=1, namespace="other"), a_job("waits", gpus=16))
     yield found
     await found.checker.close()
@@ -67,25 +42,9 @@ async def looked(town, database, watched):
     )
     async with (
         town.insight() as client,
-        asking(database, client, live=watched.live, known=lambda shard: found) as asked,
+        asking(database, client, live=watched.live, knowledge=Told(found)) as asked,
     ):
         yield asked
-
-
-@pytest.fixture
-async def boss(town, root):
-    await town.allow("root", NODES)
-    return root
-
-
-@pytest.fixture
-async def ann(town):
-    """Somebody who sees nodes and queues, and pod groups of one namespace."""
-    token = await town.person("ann")
-    await town.allow("ann", NODES)
-    await town.allow("ann", QUEUES)
-    await town.allow("ann", POD_GROUPS, namespace="default")
-    return token
 
 
 async def answer(looked, name, token, /, **query):

@@ -10,11 +10,14 @@ import yaml
 from yarl import URL
 
 from deadlines import patience, within
+from kai.answers.answer import Held
 from kai.kube.client import KubeClient
 from kai.kube.resources import SERVICE_ACCOUNTS, Resource
+from kai.live.waiting import Known
 from kai.observe import new_registry
 from kai_insight.http.page import Page
 from kai_insight.http.server import HttpServer
+from kai_insight.live.knowledge import Unknown
 from kai_insight.live.live import Live
 from kai_local.apiserver.serving.faults import Rule
 from libs.tests.history.builders import HOUR, NOON
@@ -35,6 +38,7 @@ def rules(group, *resources, verb="list"):
 
 POD_GROUPS = rules("scheduling.run.ai", "podgroups")
 QUEUES = rules("scheduling.run.ai", "queues")
+NODES = rules("", "nodes")
 MAY_REVIEW = [
     *rules("authentication.k8s.io", "tokenreviews", verb="create"),
     *rules("authorization.k8s.io", "subjectaccessreviews", verb="create"),
@@ -88,6 +92,36 @@ class Town:
             yield client
 
 
+class Told:
+    """What is known beside the cluster, as a test says it."""
+
+    def __init__(self, known=None, runs=()):
+        self._known = known or Known()
+        self._runs = runs
+        self.kept = []
+
+    def known(self, shard):
+        return self._known
+
+    async def runs(self):
+        if self._runs is None:
+            raise Unknown("nobody knows the past")
+        return self._runs
+
+    async def keep_forecast(self, answer, *, at):
+        self.kept.append(answer.pod_group)
+        return {"p50": Held(held=1, of=2), "p90": Held(held=2, of=2)}
+
+    async def processes(self):
+        return []
+
+    def forecasts(self):
+        return None
+
+    def store(self):
+        return None
+
+
 class Asking:
     """Somebody who asks over HTTP; each answer is status, headers, document."""
 
@@ -135,15 +169,17 @@ class Asking:
 
 
 @asynccontextmanager
-async def asking(database, client, *, live=None, page=None, **options):
+async def asking(database, client, *, live=None, page=None, knowledge=None, certificates=None, **options):
     registry = new_registry()
     serves = HttpServer(
         database,
         client,
         listen="127.0.0.1:0",
-        certificates=None,
+        certificates=certificates,
         registry=registry,
         live=live or Live("nobody lives here"),
+        knowledge=knowledge or Told(),
+        answer_pods=options.pop("answer_pods", 1000),
         page=page or Page(Path("no such folder")),
         now=lambda: NOON + 10 * HOUR,
         **{"patience": patience(), "deadline": patience(), **options},

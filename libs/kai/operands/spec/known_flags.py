@@ -114,6 +114,7 @@ FLAGS: Final[dict[str, dict[str, str]]] = {
     },
     "insight": {
         "advertise-host": "text",
+        "answer-pods": "integer ge=0",
         "burst": "integer ge=0",
         "config": "text",
         "connect-timeout": "duration ge=0",
