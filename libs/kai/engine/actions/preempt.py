@@ -7,10 +7,10 @@ from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
 from kai.engine.framework.victims import VictimRules
 from kai.engine.queueing.victims import VictimSource
-from kai.engine.reasons import Unschedulable
+from kai.engine.reasons import NO_ROOM, Unschedulable
 from kai.engine.search.signatures import Representatives, RepresentativesOfQueues
 from kai.model.decisions import Reason
-from kai.snapshot.rows import Job, Task
+from kai.snapshot.rows import Job, Queue, Task
 
 ACTION = "preempt"
 
@@ -29,6 +29,7 @@ class _Preempt:
         self._representatives = RepresentativesOfQueues(
             enabled=session.config.params.use_scheduling_signatures
         )
+        self._lowest: dict[str, int] = {}
 
     def representatives(self, job: Job) -> Representatives:
         return self._representatives.of(job.queue)
@@ -44,8 +45,17 @@ class _Preempt:
                 modest = Unschedulable(Reason.POD_SCHEDULING_ERRORS, text, pod=task.key)
                 self.session.error(job, modest)
                 return modest
+        if self._lowest_priority(job.queue) >= job.priority:
+            return Unschedulable(Reason.POD_SCHEDULING_ERRORS, NO_ROOM)
         quotas = self.session.plugins.quotas
         return next((why for each in quotas if (why := each.refuse_for_good(job, tasks)) is not None), None)
+
+    def _lowest_priority(self, queue: Queue) -> int:
+        """Of all jobs of a queue, whether they run or not: so it is worked out once."""
+        known = self._lowest.get(queue.name)
+        if known is None:
+            known = self._lowest[queue.name] = min(job.priority for job in queue.jobs.values())
+        return known
 
     def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
         del tasks

@@ -15,6 +15,7 @@ from libs.tests.engine.builders import (
     a_queue,
     a_state,
     a_topology,
+    config,
     nodes,
     outcomes,
     running,
@@ -427,3 +428,13 @@ def test_who_has_to_give_up_a_turn_is_told_to_whom_and_does_not_wait_for_what_is
     assert told["high"].outcome is Outcome.PIPELINED
     assert told["low"].outcome is Outcome.UNSCHEDULABLE
     assert told["low"].message == "what it waited for is given to workload default/high"
+
+
+def test_nobody_is_searched_for_where_nobody_is_of_a_lower_priority():
+    def searches(waiting):
+        state = a_state(nodes(1, gpus=4), running(4), waiting)
+        found = Engine(config("preempt")).run(state, NOW).searches
+        return sum(map(len, found.values()))
+
+    assert searches(urgent(priority="train")) == 0
+    assert searches(urgent()) > 0
