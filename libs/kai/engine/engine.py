@@ -29,9 +29,15 @@ T = TypeVar("T")
 class Engine:
     """Decides, and does nothing; decisions are folded into the state, and the next cycle builds on them."""
 
-    def __init__(self, config: SchedulerConfig | None = None, *, contained: bool = False) -> None:
-        """With ``contained`` a cycle that fails over one object runs again without it; else it raises."""
+    def __init__(
+        self, config: SchedulerConfig | None = None, *, contained: bool = False, tells: bool = True
+    ) -> None:
+        """A cycle that fails over one object runs again without it, if ``contained``; else it raises.
+
+        ``tells``: whether cycles find out what there is to tell pod groups; without, they have no outcomes.
+        """
         self.config = config or SchedulerConfig()
+        self.tells = tells
         self._containment = Containment() if contained else None
         self.last_cycle: float | None = None
         #: Past use of queues that the last cycle went by; what is asked between cycles goes by it, too.
@@ -55,7 +61,14 @@ class Engine:
         a time for a state.
         """
         return Session(
-            state, self.config, now, usage=dict(self.last_usage), plugins=OPENERS, turns=turns, cuts=cuts
+            state,
+            self.config,
+            now,
+            usage=dict(self.last_usage),
+            plugins=OPENERS,
+            turns=turns,
+            cuts=cuts,
+            tells=self.tells,
         )
 
     @property
@@ -175,9 +188,12 @@ class _Cycle:
         turns.end()
         started = time.perf_counter()
         cancellation.cancel(session)
-        if config.params.detailed_fit_errors:
-            detail.detail_pods(session)
-        self._found = outcomes.collect(session)
+        if session.tells:
+            if config.params.detailed_fit_errors:
+                detail.detail_pods(session)
+            self._found = outcomes.collect(session)
+        else:
+            state.touch_only(())
         # Before what waits is taken back: until then queues are charged for it.
         telling = time.perf_counter()
         shares = outcomes.shares(session)

@@ -6,10 +6,11 @@ it is one of those that might have ended and did not, and after that it says not
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import neg
 from typing import Final
 
 #: Products of fractions differ by less where they are equal.
@@ -65,11 +66,6 @@ class Curve:
         longer nobody has seen, so no number is made up for it.
         """
         wanted = self.longer(ran) * chance
-        low, high = bisect_right(self.ends, ran), len(self.ends)
-        while low < high:
-            middle = (low + high) // 2
-            if self.left[middle] <= wanted + _EQUAL:
-                high = middle
-            else:
-                low = middle + 1
-        return self.ends[low] if low < len(self.ends) else None
+        # What is left falls, so its negative rises.
+        at = bisect_left(self.left, -(wanted + _EQUAL), bisect_right(self.ends, ran), key=neg)
+        return self.ends[at] if at < len(self.ends) else None

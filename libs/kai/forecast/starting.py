@@ -90,6 +90,7 @@ def starts(
                 seed=seed * courses + number,
                 usage=usage,
                 pace=pace,
+                tells=False,
             )
             last = _last_start(course, groups, until=now + horizon, late=lambda: clock() >= ends)
         if last is None:

@@ -15,6 +15,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Final, TypeAlias
 
 from kai.engine import Engine, SchedulerConfig
@@ -24,6 +25,7 @@ from kai.model.ids import PodGroupKey, PodUid
 from kai.simulate import lives
 from kai.simulate.changes import Change, make
 from kai.simulate.journal import Journal
+from kai.snapshot.collector import paused
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
@@ -94,18 +96,20 @@ class Course:
         seed: int = 0,
         usage: Usage | None = None,
         pace: Pace | None = None,
+        tells: bool = True,
     ) -> None:
+        """``tells``: whether it is found out why pods wait."""
         self.journal = journal
         self.state = journal.state
         self.now = now
         #: In the order in which it happened.
         self.events: list[Event] = []
-        #: What cycles said last of each group.
+        #: What cycles said last of each group, if they tell.
         self.outcomes: dict[PodGroupKey, PodGroupOutcome] = {}
         self.cycles = 0
         #: The last cycle, if there was one.
         self.last: CycleResult | None = None
-        self._engine = Engine(config)
+        self._engine = Engine(config, tells=tells)
         self._usage = usage
         self._pace = pace or Pace()
         self._runtimes = runtimes
@@ -118,7 +122,8 @@ class Course:
         self._promised: frozenset[tuple[PodUid, str]] = frozenset()
         #: Some gang may run with too few pods, which a cycle has not looked at.
         self._short = False
-        self._take_up()
+        with paused(lasting=True):
+            self._take_up()
 
     def _take_up(self) -> None:
         """Go on with what is under way."""
@@ -168,7 +173,7 @@ class Course:
         self._planned += 1
 
     def _plan_gone(self, task: Task, at: float) -> None:
-        self._plan(at, lambda: self._gone(task))
+        self._plan(at, partial(self._gone, task))
 
     def _plan_end(self, task: Task, job: Job, *, started: float) -> None:
         ran = max(self.now - started, 0.0)
@@ -176,7 +181,7 @@ class Course:
             self._lasting[job.key] = self._runtimes(job, ran, self._rng)
         lasting = self._lasting[job.key]
         if lasting is not None:
-            self._plan(max(started + lasting, self.now), lambda: self._ended(task))
+            self._plan(max(started + lasting, self.now), partial(self._ended, task))
 
     # --- the clock -----------------------------------------------------------------------------
     def run(self, until: float) -> None:

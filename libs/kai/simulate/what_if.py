@@ -46,7 +46,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequel:
-    """What happens from now on with some changes, or without any.
+    """What happens from now on with some changes, or without any; then there are no outcomes.
 
     ``more_at`` is when something else is known to happen (Unix seconds), after the time that was looked at.
     """
@@ -109,7 +109,16 @@ def ask(
 
     def sequel(chosen: Sequence[Change]) -> Sequel:
         with made(state, ()) as journal:
-            course = Course(journal, config, now=now, runtimes=runtimes, seed=seed, usage=usage, pace=pace)
+            course = Course(
+                journal,
+                config,
+                now=now,
+                runtimes=runtimes,
+                seed=seed,
+                usage=usage,
+                pace=pace,
+                tells=bool(chosen),
+            )
             if chosen:
                 course.plan(now, chosen)
             for moment in course.moments(now + within):

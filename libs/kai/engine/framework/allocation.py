@@ -68,7 +68,7 @@ class _Attempt:
         self.statement = statement
         self.job = job
         self.simulation = simulation
-        self.records = not simulation
+        self.records = session.tells and not simulation
 
     def members(
         self, group: SubGroupSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None

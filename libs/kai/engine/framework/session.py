@@ -66,6 +66,7 @@ class Session:
         plugins: Mapping[str, Opener] = _NO_PLUGINS,
         turns: Turns | None = None,
         cuts: Sequence[Cut] | None = None,
+        tells: bool = True,
     ) -> None:
         """Settle the state as of ``now`` (Unix seconds), divide the cluster, and open the plugins.
 
@@ -80,6 +81,7 @@ class Session:
             plugins: those that there are, by the names of the configuration.
             turns: lets searches of several cycles make up one; without them they run to their end.
             cuts: where time ended searches of the cycle that this one repeats; None: the clock says.
+            tells: whether anybody is told why pods found no place.
         """
         state.settle(now)
         group_order, scores = orders(config, state)
@@ -89,6 +91,7 @@ class Session:
         self.now = now
         self.nodes = state.nodes
         self.ledger = state.ledger
+        self.tells = tells
         self.errors = Errors()
         #: What others keep here until the session ends.
         self.memo = KeptValues()
