@@ -11,11 +11,12 @@ from kai.engine.explain import outcomes, phrases
 from kai.engine.framework.session import Session
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.requests import asked
+from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import amount_text
 from kai.model import decisions
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import CPU, GPU, MEMORY
-from kai.snapshot.rows import Job, PodSet, Task
+from kai.snapshot.rows import Job, Node, PodSet, Task
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import Status
 
@@ -116,9 +117,38 @@ def complete(job: Job) -> Finding:
 
 def within_limits(session: Session, job: Job, tasks: Sequence[Task]) -> Finding:
     """Its queue and those above may take so much more."""
-    over = session.over_capacity(job, list(tasks))
+    over = session.over_capacity(job, list(tasks)) or _over_on_each_node(session, job, tasks)
     if over is None:
         return f"queue {job.queue.name} and those above may take {_asked(session, tasks)}"
+    return _beyond(over, job)
+
+
+def _over_on_each_node(session: Session, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
+    """Where memory of GPUs is asked for, which part of one that is depends on the node.
+
+    The reason is that of the node where it is least, if none of those that the pod may go to would do.
+    """
+    for task in tasks:
+        if not task.cls.gpu_memory_mib:
+            continue
+        allowed = session.static.mask(task.cls)
+        nodes = [node for node in session.nodes.nodes if allowed[node.row] and node.gpus > 0]
+        nodes.sort(key=lambda node: (-node.gpu_memory_mib, node.name))
+        found = [_refusal_on(session, job, task, node) for node in nodes]
+        if found and all(found):
+            return found[0]
+    return None
+
+
+def _refusal_on(session: Session, job: Job, task: Task, node: Node) -> Unschedulable | None:
+    """Why a pod would be beyond a limit or quota on a node, where that depends on the node."""
+    if not task.cls.gpu_memory_mib:
+        return None
+    reasons = (quota.refuse_on(job, task, node) for quota in session.plugins.quotas)
+    return next((why for why in reasons if why is not None), None)
+
+
+def _beyond(over: Unschedulable, job: Job) -> Reason:
     details = (over.details or {}).get("queueDetails") or {}
     firm = over.reason is decisions.Reason.NON_PREEMPTIBLE_OVER_QUOTA
     bound, held, asked = (

@@ -286,6 +286,20 @@ def test_work_at_the_limit_of_its_queue_that_has_the_place_of_lower_work_there_h
     assert answer.reason.text == "the next cycle takes pods of default/old to make room for it"
 
 
+def test_memory_of_gpus_may_be_beyond_the_limit_on_every_node_that_it_may_go_to() -> None:
+    large = a_node("large", gpus=4, gpu_memory_mib=40_000)
+    large.spec.unschedulable = True
+    small = a_node("small", gpus=4, gpu_memory_mib=16_000)
+    job = a_job("job", gpus=0, gpu_memory_mib=4_000)
+    answer = answered(team(limit=0.2), large, small, job)
+    assert (answer.reason.code, failed(answer)) == (Code.OVER_LIMIT, StageName.WITHIN_LIMITS)
+    assert answer.reason.text == (
+        "queue 'team' would exceed its limit: 0.25 GPUs asked, 0 GPUs held, limit 0.2 GPUs"
+    )
+    large.spec.unschedulable = False
+    assert answered(team(limit=0.2), large, small, job).reason.code is Code.NEXT_CYCLE
+
+
 def test_a_limit_above_is_no_obstacle_where_those_below_it_are_only_protected_for_a_while() -> None:
     answer = answered(
         a_queue("top", limit=8), a_queue("team", parent="top", gpu=4),
