@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +24,8 @@ from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import NotFound
 from kai.kube.resources import EVENTS, NODES, POD_GROUPS, PODS, QUEUES
 from kai.model.objects import Node, Pod, PodGroup, Queue
+from kai_cli.connection import Target
+from kai_cli.looking.server import serving
 
 from .screen import Screen
 from .story import MANIFESTS, STORY, Step
@@ -42,12 +44,14 @@ class Options:
     binders: int
     patience: float
     real: bool = False
+    #: Whether the page is served over it, which waits at the end.
+    page: bool = False
     arguments: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.arguments = (
             f"--nodes={self.nodes}", f"--gpus-per-node={self.gpus_per_node}", f"--binders={self.binders}",
-            *(["--real"] if self.real else []),
+            *(["--real"] if self.real else []), *(["--history"] if self.page else []),
         )  # fmt: skip
 
 
@@ -60,13 +64,22 @@ def main(
     real: Annotated[
         bool, typer.Option("--real", help="On etcd, kube-apiserver and KWOK; see `make controlplane`.")
     ] = False,
+    page: Annotated[
+        bool, typer.Option("--ui", help="Serve the page over it, and wait at the end until Enter or Ctrl-C.")
+    ] = False,
 ) -> None:
     """Start an embedded cluster, schedule real workloads on it, and say whether all went as told."""
     if nodes * gpus_per_node < 14:
         typer.echo("demo: the story needs 14 GPUs; give more --nodes or --gpus-per-node", err=True)
         raise typer.Exit(2)
     options = Options(
-        name=name, nodes=nodes, gpus_per_node=gpus_per_node, binders=binders, patience=patience, real=real
+        name=name,
+        nodes=nodes,
+        gpus_per_node=gpus_per_node,
+        binders=binders,
+        patience=patience,
+        real=real,
+        page=page,
     )
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     with Screen(STORY) as screen:
@@ -82,12 +95,42 @@ async def play(options: Options, screen: Screen) -> bool:
         kubeconfig = Path(folder) / "kubeconfig"
         screen.say(f"starting a cluster of {options.nodes} nodes with {options.gpus_per_node} GPUs each")
         with cluster(options, kubeconfig, screen):
-            async with KubeClient.connect(str(kubeconfig), user_agent="kai-demo") as client:
+            async with (
+                KubeClient.connect(str(kubeconfig), user_agent="kai-demo") as client,
+                page(options, client, kubeconfig, screen),
+            ):
                 for number, step in enumerate(STORY):
                     if not await take(step, number, client, kubeconfig, options, screen):
                         return False
+                if options.page:
+                    await until_enter(screen)
         screen.say("the cluster is gone again; nothing is left")
     return True
+
+
+@contextlib.asynccontextmanager
+async def page(options: Options, client: KubeClient, kubeconfig: Path, screen: Screen) -> AsyncIterator[None]:
+    """The page over the cluster while the block runs, where it is wanted."""
+    if not options.page:
+        yield
+        return
+    async with serving(Target(kubeconfig=kubeconfig), client, port=0) as address:
+        screen.say(f"the page is at {address} (the address works once)")
+        yield
+
+
+async def until_enter(screen: Screen) -> None:
+    """Until somebody who looks has seen enough; nobody does where there is no terminal."""
+    if not sys.stdin.isatty():
+        return
+    screen.say("look at the page as long as you like; Enter or Ctrl-C ends the cluster")
+    loop, pressed = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sys.stdin, pressed.set)
+    try:
+        await pressed.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
+        sys.stdin.readline()
 
 
 async def take(

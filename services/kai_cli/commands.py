@@ -49,6 +49,7 @@ COMMANDS: Final[dict[str, Place]] = {
         "A cluster in a box: API server, simulated nodes, Redis and all services, on this machine.",
         needs_box=True,
     ),
+    "ui": Place("kai_cli.ui", "ui", "Open a page to look at the cluster: who is where, what waits, and why."),
     "top": Place("kai_cli.top", "top", "Queues, nodes and what waits, live."),
     "group": Place(
         "kai_cli.group",

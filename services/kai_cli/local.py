@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from kai.model import quantity
+from kai_cli.connection import Target
 from kai_cli.output import Column, Format, FormatOption, document, emit, fail, table
 from kai_cli.views.amounts import count
 from kai_local.apiserver.kinds.runtime_config import InvalidRuntimeConfig, served_versions
@@ -164,6 +165,9 @@ def up(
         typer.Option("--flag", metavar="SERVICE:FLAG=VALUE", help="A flag for a service; repeatable."),
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when it is up.")] = False,
+    page: Annotated[
+        bool, typer.Option("--ui", help="Open the page over it, as `kai ui` does; Ctrl-C ends both.")
+    ] = False,
 ) -> None:
     """Bring a cluster up and make it the current context; Ctrl-C or `kai local down` ends it."""
     options = ClusterOptions(
@@ -187,6 +191,10 @@ def up(
         flags=_flags(flags or []),
     )
     _look_for_programs(_files(name), real=real, chart=chart, kubelets=kubelets)
+    if page and detach:
+        raise typer.BadParameter("the page is there as long as the command; `kai ui` opens it later")
+    if page:
+        raise typer.Exit(_up_with_page(options))
     if detach:
         raise typer.Exit(_start_detached(options))
     sys.stdout.flush()
@@ -268,6 +276,22 @@ def _start_detached(options: ClusterOptions) -> int:
     if record is not None and record.phase == "ready" and record.supervisor.pid == process.pid:
         return 0
     return process.wait() or 1
+
+
+def _up_with_page(options: ClusterOptions) -> int:
+    """A cluster for as long as somebody looks at it."""
+    from kai_cli.ui import show
+
+    status = _start_detached(options)
+    if status != 0:
+        return status
+    files = _files(options.name)
+    try:
+        show(Target(kubeconfig=files.admin_kubeconfig))
+    finally:
+        take_down(files)
+        typer.echo(f"Cluster {options.name!r} is gone.")
+    return 0
 
 
 def _files(name: str) -> ClusterFiles:

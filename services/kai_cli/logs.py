@@ -28,6 +28,11 @@ def configure_logs(*, verbose: bool) -> None:
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core writes past every logger of Python's
 
 
+def configure_loaded() -> None:
+    """The same choice once more, by whoever has loaded what writes lines only since it was made."""
+    configure_logs(verbose=logging.getLogger(__name__).isEnabledFor(logging.DEBUG))
+
+
 def note(module: str, event: str, **values: str) -> None:
     """A line for those who asked to see them."""
     if logging.getLogger(__name__).isEnabledFor(logging.DEBUG):

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.status import Status
 
-from kai.model import duration, quantity
+from kai.model import duration
 from kai.model.faults import OutOfBounds
-from kai.model.objects import Json, Pod, PodGroup
-from kai.replay import archive, objects, scene
+from kai.replay import archive, scene
 from kai.replay.scene import Scene
-from kai.simulate import changes, naming
 from kai.simulate import what_if as simulated
 from kai.simulate.changes import Change, ChangeRefused
 from kai.simulate.told import as_document
 from kai.simulate.wording import NoSuchChange, changes_of
-from kai.snapshot.kinds import Kind
-from kai.snapshot.state import ClusterState
-from kai.snapshot.times import rfc3339
 from kai_cli import snapshot
 from kai_cli.files import text_of
 from kai_cli.output import Format, FormatOption, document, fail
+from kai_cli.submitting import submitted
 from kai_cli.views import what_if as views
 from kai_pod_grouper.errors import GroupingError
-from kai_pod_grouper.offline.manifest import Manifest, read_manifest
-from kai_pod_grouper.offline.preview import preview_of, with_pods
-from kai_pod_grouper.options import GroupingOptions
 
 _USAGE: Final = """name one of:
 
@@ -97,7 +88,7 @@ def what_if(
     found = _scene(snapshot_file, address, name)
     try:
         wanted = (
-            _submitted(found, files, namespace)
+            _of_files(found, files, namespace)
             if files
             else changes_of(found.state, what or [], namespace=namespace, like=like)
         )
@@ -153,66 +144,19 @@ def _duration(option: str, text: str) -> float:
     return found
 
 
-# --- manifests ------------------------------------------------------------------------------------
-def _submitted(found: Scene, files: Sequence[Path], namespace: str) -> list[Change]:
-    """The workloads of manifests, grouped as the pod-grouper does."""
-    params = found.state.params
-    options = GroupingOptions(
-        scheduler_name=params.scheduler_name,
-        queue_label_key=params.queue_label_key,
-        node_pool_label_key=params.node_pool_label_key,
-    )
+def _of_files(found: Scene, files: Sequence[Path], namespace: str) -> list[Change]:
     try:
-        manifest = read_manifest("\n---\n".join(text_of(path) for path in files))
-        manifest = with_pods(manifest, namespace=namespace)
-        whole = (*manifest.objects, *_priority_classes(found.state))
-        made = asyncio.run(preview_of(Manifest(whole, manifest.problems), options))
+        text = "\n---\n".join(text_of(path) for path in files)
     except (OSError, UnicodeDecodeError) as error:
         raise fail(f"cannot read the manifest: {error}") from error
+    try:
+        made = submitted(
+            found.state, text, now=found.now, namespace=namespace, file=" -f ".join(map(str, files))
+        )
     except GroupingError as error:
         raise fail(str(error)) from error
     for warning in made.warnings:
         typer.echo(f"warning: {warning}", err=True)
     for note in made.notes:
         typer.echo(f"note: {note}", err=True)
-    if not made.pod_groups:
-        raise ChangeRefused(
-            "the manifest has no pods for this scheduler; give them schedulerName "
-            f"{params.scheduler_name}, and put the pods of kinds that have no template into the file"
-        )
-    try:
-        pods = [_pod(body, found) for body in made.pod_bodies]
-        groups = [_group(body, found.now) for body in made.pod_groups]
-    except (msgspec.ValidationError, quantity.InvalidQuantity) as error:
-        raise ChangeRefused(f"the manifest cannot be read: {error}") from error
-    there = {naming.called(group) for group in found.state.group_objects.values()}
-    if again := sorted({naming.called(group) for group in groups} & there):
-        raise ChangeRefused(
-            f"{', '.join(again)} is in the cluster already; give it another name in the manifest, "
-            "to see what a second one would do"
-        )
-    ours = [pod for pod in pods if pod.spec.scheduler_name == params.scheduler_name]
-    return [changes.AddWorkload(groups=groups, pods=ours, file=" -f ".join(map(str, files)))]
-
-
-def _priority_classes(state: ClusterState) -> list[Json]:
-    return [
-        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
-        for name in state.priority_classes
-    ]
-
-
-def _pod(body: Json, found: Scene) -> Pod:
-    """The pod as it is created: without a place."""
-    pod: Pod = objects.read(Kind.POD, body, scheduler_name=found.state.params.scheduler_name)
-    created = rfc3339(found.now)
-    meta = msgspec.structs.replace(pod.metadata, creation_timestamp=created, deletion_timestamp=None)
-    spec = msgspec.structs.replace(pod.spec, node_name="")
-    return Pod(metadata=meta, spec=spec)
-
-
-def _group(body: Json, now: float) -> PodGroup:
-    group = msgspec.convert(body, PodGroup)
-    uid = group.metadata.uid or group.metadata.name
-    meta = msgspec.structs.replace(group.metadata, creation_timestamp=rfc3339(now), uid=uid)
-    return msgspec.structs.replace(group, metadata=meta)
+    return made.changes

@@ -15,10 +15,10 @@ from kai.engine.explain.job_order import job_order
 from kai.live.waiting import Places
 from kai.model.ids import PodGroupKey
 from kai.model.verdicts import GroupVerdict
-from kai.replay.cycles import Replay
 from kai.snapshot.rows import Job
 from kai_insight.likeness import OF_ONE, Likeness, as_told_of, likeness, names_it
 from kai_insight.live.copies import situation_of
+from kai_insight.live.shard import Course
 
 #: What one look may take of its thread; who was not looked at is first the next time.
 SECONDS: Final = 2.0
@@ -64,7 +64,7 @@ class Examiner:
         """Groups that waited at the last look."""
         return frozenset(self._looked_at)
 
-    def look(self, replay: Replay) -> Mapping[PodGroupKey, GroupVerdict | None]:
+    def look(self, replay: Course) -> Mapping[PodGroupKey, GroupVerdict | None]:
         """What was found of those groups that there was time for, None where it is nothing that lasts.
 
         The replay is as before afterwards.
@@ -106,7 +106,7 @@ class Examiner:
             self._looked_at[job.key] = self._looks
         return found
 
-    def _is_old(self, replay: Replay, now: float) -> bool:
+    def _is_old(self, replay: Course, now: float) -> bool:
         """Whether all was looked at with these very objects, a moment ago: only time may have changed it."""
         seen = (id(replay), replay.state.version)
         if seen == self._seen and all(self._looked_at.values()) and now - self._seen_at < AGAIN_SECONDS:

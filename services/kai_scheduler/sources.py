@@ -33,20 +33,24 @@ _NAMES_ONLY = {Kind.CONFIG_MAP: resources.CONFIG_MAPS, Kind.NAMESPACE: resources
 
 
 def reflectors(
-    client: KubeClient, changes: ChangeQueue, *, config_maps: bool
+    client: KubeClient, changes: ChangeQueue, *, config_maps: bool, namespace: str = ""
 ) -> Iterator[tuple[Reflector[Any], Sink]]:
     """All that is to be watched, each with where it goes. Pods of other schedulers count: they take room.
 
-    Without ``config_maps`` no pod waits for those that it needs.
+    Without ``config_maps`` no pod waits for those that it needs. Pods and pod groups are those of the
+    ``namespace``; of all if it is empty.
     """
     # Failed pods hold nothing and are many where jobs retry; they leave the watch when they fail.
     yield (
-        Reflector(client, resources.PODS, Pod, field_selector="status.phase!=Failed"),
+        Reflector(client, resources.PODS, Pod, field_selector="status.phase!=Failed", namespace=namespace),
         changes.sink(Kind.POD),
     )
     yield Reflector(client, resources.NODES, Node), changes.sink(Kind.NODE)
     yield Reflector(client, resources.QUEUES, Queue), changes.sink(Kind.QUEUE)
-    yield Reflector(client, resources.POD_GROUPS, PodGroup), changes.sink(Kind.POD_GROUP)
+    yield (
+        Reflector(client, resources.POD_GROUPS, PodGroup, namespace=namespace),
+        changes.sink(Kind.POD_GROUP),
+    )
     yield Reflector(client, resources.PRIORITY_CLASSES, PriorityClass), changes.sink(Kind.PRIORITY_CLASS)
     yield Reflector(client, resources.TOPOLOGIES, Topology), changes.sink(Kind.TOPOLOGY)
     for kind, res in _NAMES_ONLY.items():

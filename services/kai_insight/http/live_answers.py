@@ -18,7 +18,9 @@ from kai.live.views import Sight
 from kai.live.waiting import Filters, Sort
 from kai.model import names, release
 from kai.model.faults import Fault
+from kai.simulate.changes import Change
 from kai.snapshot.amounts import GPU_CENTI
+from kai.snapshot.state import ClusterState
 from kai_insight.http import live_endpoints as endpoints
 from kai_insight.http.access import Access, Caller
 from kai_insight.http.answers import MOST_NAMESPACES
@@ -26,7 +28,7 @@ from kai_insight.http.live_asked import LiveAsked
 from kai_insight.http.live_endpoints import LiveEndpoint
 from kai_insight.http.problems import Problem, Trouble
 from kai_insight.http.spelling import encode
-from kai_insight.http.tried import TriedAnswers
+from kai_insight.http.tried import TriedAnswers, within
 from kai_insight.live.copies import Copies
 from kai_insight.live.knowledge import Knowledge
 from kai_insight.live.live import Live
@@ -105,6 +107,13 @@ class LiveAnswers:
             await self._rights.require(caller, POD_GROUPS, asked.text(endpoints.NAMESPACE.name))
         shard = self._shard(asked.text(endpoints.SHARD.name))
         return shard, await self._sight(endpoint, shard, caller) if endpoint.of_namespaces else None
+
+    async def followed(
+        self, asked: LiveAsked, caller: Caller, changes: Callable[[ClusterState, float], list[Change]]
+    ) -> bytes:
+        """What would follow from changes of a state as of a moment; raises as :meth:`answer`."""
+        shard, _ = await self.entry(endpoints.WHAT_IF_MANIFESTS, asked, caller)
+        return await _looked(self._tried.followed(shard, changes, within=within(asked)))
 
     def changes(self, shard: LiveShard, sight: Sight, version: str) -> AsyncGenerator[bytes | None]:
         """What changes after a version, as the shard tells it."""

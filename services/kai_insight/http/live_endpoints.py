@@ -179,6 +179,14 @@ WHAT_IF: Final = LiveEndpoint(
     rights=(POD_GROUPS, QUEUES, NODES),
     parameters=(SHARD, CHANGE, TARGET, VALUE, WITHIN),
 )
+#: The same of manifests, which are the body of the question; only where work can be grouped (``kai ui``).
+WHAT_IF_MANIFESTS: Final = LiveEndpoint(
+    name="live/what-if",
+    summary="What would follow if manifests were submitted.",
+    told=WhatIfTold,
+    rights=(POD_GROUPS, QUEUES, NODES),
+    parameters=(SHARD, _text("namespace", "Of manifests that name none; default if left out."), WITHIN),
+)
 HEALTH: Final = LiveEndpoint(
     name="live/health",
     summary="Who leads, how cycles are followed, what is set aside, and how forecasts hold.",

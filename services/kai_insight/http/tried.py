@@ -100,7 +100,7 @@ class TriedAnswers:
             del now
             return changes_of(state, words, namespace="default", like=like)
 
-        return await self.followed(shard, changes, within=_within(asked))
+        return await self.followed(shard, changes, within=within(asked))
 
     async def followed(
         self,
@@ -164,7 +164,8 @@ def _words(asked: LiveAsked) -> tuple[list[str], str]:
     return [change, target, *value.split()], ""
 
 
-def _within(asked: LiveAsked) -> float:
+def within(asked: LiveAsked) -> float:
+    """For how many seconds to look ahead; raises Problem."""
     said = asked.text(endpoints.WITHIN.name)
     try:
         found = duration.parse(said) if said else _USUAL_SECONDS

@@ -7,6 +7,7 @@ after the other. Nothing is worked out while nobody looks, but for what has to b
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
@@ -149,6 +150,8 @@ class LiveShard:
         self._told = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
         self.closed = False
+        #: When somebody looked last, by the loop's clock.
+        self.looked_at = -math.inf
         #: How cycles are followed.
         self.pulse = Pulse()
 
@@ -210,6 +213,7 @@ class LiveShard:
         """
         if self.closed:
             raise NoState("this insight does not follow the shard any more")
+        self.looked_at = self._loop.time()
         found: T = await self._run(lambda: question(self._course_now(), self._board))
         return found
 

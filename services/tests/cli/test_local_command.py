@@ -39,6 +39,7 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             2,
             "there is no file x",
         ),
+        (["local", "up", "--ui", "--detach"], 2, "`kai ui` opens it later"),
         (["local", "up", "--kubelets", "9"], 2, "less than or equal to 8"),
         (["run", "sheduler"], 2, "there is no service 'sheduler'; there are queue-controller"),
         (["run", "--health-listen", "8080"], 2, "'8080' is not HOST:PORT"),
