@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test e2e controlplane images lint proto derived sbom suites bench scale statuses reviews fuzz soak hostile clean
+.PHONY: install demo test e2e controlplane images page screenshots browser lint proto derived sbom suites bench scale statuses reviews fuzz soak hostile clean
 
 install: $(STAMP)
 
@@ -48,6 +48,24 @@ controlplane: install
 # are also written there, as archives that containerd imports: make images OUT=/somewhere
 images: install
 	@$(BIN)/python -m e2e.images $(if $(OUT),--out $(OUT)) $(ARGS)
+
+# The page that insight serves, from its sources; needs npm. Its types, style and tests are looked at first.
+# With CHECK=1 nothing is written: it fails where what is committed is not what the sources give.
+WEB := services/kai_insight/web
+page:
+	@npm --prefix $(WEB) ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@npm --prefix $(WEB) run --silent types
+	@npm --prefix $(WEB) run --silent lint
+	@npm --prefix $(WEB) run --silent test
+	@npm --prefix $(WEB) run --silent $(if $(CHECK),check,build)
+
+# The page, and its tests in a real Chromium; what of both is missing is installed first: root, on Debian.
+browser: install
+	@$(BIN)/python -m e2e.browser $(ARGS)
+
+# The pictures of docs/page.md, taken in that Chromium.
+screenshots: install
+	@$(BIN)/python -m e2e.browser --screenshots
 
 # The same suite on etcd, kube-apiserver and KWOK, and random edits of Config and shards on such an API server;
 # `make e2e KUBECONFIG=...` takes that cluster instead, and `make e2e FIRST=e2e/test_numa.py` begins with those.

@@ -91,6 +91,20 @@ STAGES: Final = (
         concerns=("libs/kai/engine/", "libs/kai/snapshot/", "libs/kai/replay/"),
     ),
     Stage(
+        "the page in a browser",
+        ("make", "browser"),
+        minutes=4,
+        guest=True,
+        concerns=(
+            "services/kai_insight/web/",
+            "services/kai_insight/page/",
+            "services/kai_insight/http/",
+            "e2e/browser/",
+        ),
+        # Not every machine has a browser, or can install one.
+        preparation=("make", "browser", "ARGS=--base"),
+    ),
+    Stage(
         "images without a daemon",
         ("make", "images"),
         minutes=5,

@@ -1,0 +1,65 @@
+"""Filters, view and selection live in the address, so that whoever gets it sees the same."""
+
+from deadlines import eventually
+
+
+async def shown(tab):
+    return await tab.js("[...document.querySelectorAll('tr[data-row]')].map(r => r.innerText)")
+
+
+async def test_filters_are_in_the_address_and_come_back_with_it(mock, page):
+    server = await mock(waiting=40)
+    tab = await page(server, "#/waiting")
+    await tab.has("tr[data-row]", 10)
+    await tab.click(".verdict-filter:has(.verdict-change)")
+    expected = [row for row in server.world.waiting if row["verdict"] == "CHANGE"]
+    await eventually(lambda: shown(tab), lambda rows: len(rows) == len(expected), what="only these are shown")
+    assert await tab.address() == "#/waiting?verdict=CHANGE"
+    await tab.js("document.querySelector('input[aria-label=Text]').focus()")
+    await tab.write("taint")
+    await eventually(tab.address, lambda now: now == "#/waiting?verdict=CHANGE&text=taint")
+    some = await eventually(
+        lambda: shown(tab), lambda rows: rows and all("taint" in row for row in rows), what="taints alone"
+    )
+    await tab.reload()
+    again = await eventually(lambda: shown(tab), bool)
+    assert len(again) == len(some)
+    assert await tab.js("document.querySelector('input[aria-label=Text]').value") == "taint"
+
+
+async def test_an_order_is_in_the_address(mock, page):
+    server = await mock(waiting=40)
+    tab = await page(server, "#/waiting")
+    await tab.has("tr[data-row]")
+    await tab.js("[...document.querySelectorAll('.head-sort')].find(b => b.innerText === 'GPUs').click()")
+    largest = max(row["gpus"] for row in server.world.waiting)
+    await eventually(
+        lambda: tab.js("[...document.querySelector('tr[data-row=\"0\"]').children].at(-2).innerText"),
+        lambda gpus: int(gpus) == largest,
+        what="the largest stands first",
+    )
+    assert await tab.address() == "#/waiting?sort=gpus"
+
+
+async def test_back_leads_to_the_view_before(mock, page):
+    tab = await page(await mock(), "#/waiting")
+    for name in ("cluster", "queues"):
+        await tab.click(f'.nav a[href="#/{name}"]')
+        await tab.has(f".view-{name}")
+    await tab.js("history.back()")
+    await tab.has(".view-cluster")
+    assert await tab.js("document.title") == "Cluster · KAI"
+
+
+async def test_an_address_that_leads_nowhere_leads_to_what_waits(mock, page):
+    tab = await page(await mock(), "#/nothing?node=%E0%A4%A")
+    await tab.has(".view-waiting tr[data-row]")
+
+
+async def test_a_node_that_is_chosen_on_the_map_is_in_the_address(mock, page):
+    tab = await page(await mock(gpus=8), "#/cluster")
+    await tab.has(".map canvas")
+    await tab.js("document.querySelector('.map canvas').focus()")
+    await tab.press("ArrowRight", "Enter")
+    await eventually(tab.address, lambda now: now == "#/cluster?node=gpu-1")
+    await tab.has(".pane .device", 8)

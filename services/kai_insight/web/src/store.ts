@@ -1,0 +1,73 @@
+/** One place for all that views share; who shows a part of it is told when that part changes. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import type { Problem } from "./api/client";
+import type { Live } from "./api/types";
+import type { Cluster } from "./model/cluster";
+import { type Route, parse } from "./model/route";
+
+export type Freshness = "waiting" | "live" | "stale";
+
+export interface State {
+  route: Route;
+  live: Live | null;
+  /** Why nothing is known yet, or why a token is wanted. */
+  problem: Problem | null;
+  cluster: Cluster | null;
+  /** Why there is no map. */
+  clusterProblem: Problem | null;
+  /** Rises with each change of the cluster, which is changed in place. */
+  revision: number;
+  freshness: Freshness;
+  /** When the server last said anything, in Unix seconds. */
+  heard: number;
+  theme: "auto" | "light" | "dark";
+  dark: boolean;
+  now: number;
+}
+
+type Listener = () => void;
+
+let state: State = {
+  route: parse(location.hash),
+  live: null,
+  problem: null,
+  cluster: null,
+  clusterProblem: null,
+  revision: 0,
+  freshness: "waiting",
+  heard: 0,
+  theme: "auto",
+  dark: false,
+  now: Date.now() / 1000,
+};
+const listeners = new Set<Listener>();
+
+export function current(): State {
+  return state;
+}
+
+export function set(changes: Partial<State>): void {
+  state = { ...state, ...changes };
+  for (const each of [...listeners]) each();
+}
+
+export function subscribe(listener: Listener): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** A part of the state, shown anew when it is another one. */
+export function useStore<T>(part: (of: State) => T): T {
+  const chosen = useRef(part);
+  chosen.current = part;
+  const [value, show] = useState(() => part(state));
+  const fresh = part(state);
+  useEffect(() => {
+    const look = (): void => show(() => chosen.current(state));
+    look();
+    return subscribe(look);
+  }, []);
+  return Object.is(fresh, value) ? value : fresh;
+}
