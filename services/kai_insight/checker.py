@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import threading
 from collections import deque
@@ -165,6 +166,10 @@ class Checker:
 
     def _begin(self, entry: Entry) -> None:
         """From this base on; the state so far would do as well, but the base is what others begin with."""
+        # Of a large cluster one state is enough at a time; rows refer to each other.
+        self._replay = None
+        self._live.release("its scheduler's next base is read")
+        gc.collect()
         self._replay, self._last = Replay(entry.data), entry.number
         self._live.begin(self._replay, at=entry.at)
 

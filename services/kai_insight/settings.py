@@ -55,7 +55,7 @@ class InsightSettings(ListenerSettings):
     )
 
     answer_pods: int = Field(
-        100_000,
+        50_000,
         ge=0,
         description="pods of a cluster up to which whoever looks is told what a copy of it has to be made "
         "for: why one workload waits, and what would follow from a change",

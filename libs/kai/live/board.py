@@ -127,6 +127,10 @@ class Board:
         self._read = _Position(state, state.nodes.epoch, state.versions[Kind.TOPOLOGY], state.nodes.log_end)
         return news
 
+    def release(self) -> None:
+        """Let go of the state that was read; the next one is read as a whole."""
+        self._read = None
+
     # --- what is drawn once ------------------------------------------------------------------------
     def _rows_to_read(self, state: ClusterState) -> Collection[int] | None:
         """Rows of the nodes that changed; None where rows may mean others, or nobody knows."""

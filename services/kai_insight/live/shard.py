@@ -160,6 +160,12 @@ class LiveShard:
         """The state is another one from now on, as of ``at`` (Unix seconds)."""
         self._note(_Behind(course, at, settled=False))
 
+    def release(self, reason: str) -> None:
+        """Let go of the state, which another one follows; until then there is nothing to look at."""
+        self._course = self._behind = None
+        self._board.release()
+        self._reason = reason
+
     def move(
         self,
         course: Course,
