@@ -23,8 +23,6 @@ NEEDED = {
     ("queue-controller", "webhook"): ANYBODY,
 }
 METRICS = ("http-metrics", "metrics")
-#: Open for those alone whom networkPolicy.grpcFrom names. A forwarded port gets there all the same.
-ON_REQUEST = {("insight", "https")}
 MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 API_SERVER = {"networkPolicy": {"egress": {"apiServerPorts": [6443]}}}
 
@@ -80,7 +78,10 @@ def needed_of(objects) -> dict[tuple[str, str], object]:
         return NEEDED
     schedulers = "kai-scheduler-default", "grpc"
     with_insight = {*NEEDED[schedulers], "insight"}
-    return {**NEEDED, schedulers: with_insight, ("insight", "grpc"): {"podgroup-controller"}}
+    of_insight = {("insight", "grpc"): {"podgroup-controller"}}
+    # Who does not lead hands on what is asked about the cluster as it is.
+    served = {("insight", name) for _, name, _ in listeners(objects) if name == "https"}
+    return {**NEEDED, schedulers: with_insight, **of_insight, **{key: {"insight"} for key in served}}
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -99,8 +100,7 @@ def test_every_port_of_every_pod_is_open_for_those_who_need_it_and_for_nobody_el
     for service in objects.of("Service").values():
         app = (service["spec"].get("selector") or {"app": service["metadata"]["name"]})["app"]
         for port in service["spec"]["ports"]:
-            if (app, port["targetPort"]) not in ON_REQUEST:
-                assert numbers[app, port["targetPort"]] in needed[app]
+            assert numbers[app, port["targetPort"]] in needed[app]
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -151,6 +151,23 @@ def test_others_may_be_let_ask_the_scheduler(helm):
     ]
     assert office in rule["from"]
     assert len(rule["from"]) == 4
+
+
+def test_a_proxy_may_be_let_ask_insight_over_http_and_nothing_else(helm):
+    proxy = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}
+    objects = rendered(helm, {"insight": {"enabled": True}, "networkPolicy": {"pageFrom": [proxy]}})
+    found = {
+        rule["ports"][0]["port"]: proxy in rule.get("from", ())
+        for rule in policy_of(objects, "insight")["ingress"]
+    }
+    assert found == {9091: False, 9092: True, 8080: False}
+    scheduler = policy_of(objects, "kai-scheduler-default")["ingress"]
+    assert not any(proxy in rule.get("from", ()) for rule in scheduler)
+
+
+def test_replicas_of_insight_may_ask_each_other(helm):
+    objects = rendered(helm, API_SERVER, {"insight": {"enabled": True}})
+    assert ("insight", 9092) in called(objects, "insight")
 
 
 # --- what goes out -----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from e2e.harness import ROOT
 from e2e.page import bodies
 
 #: Keys of values, of which other YAML on pages has none.
-SECTIONS = ("binder", "certificates", "global", "networkPolicy", "operator", "redis", "scheduler")
+SECTIONS = ("binder", "certificates", "global", "insight", "networkPolicy", "operator", "redis", "scheduler")
 PAGES = sorted(page.name for page in (ROOT / "docs").glob("*.md"))
 SHOWN = [
     pytest.param(body, id=f"{page}: {', '.join(body)}")

@@ -37,6 +37,7 @@ EVERYTHING = {
 ONLY_WITH = {
     "global.leaderElection": {"operator": {"replicaCount": 1}},
     "insight.externalSecret": {"insight": {"externalSecret": {"name": "own"}}},
+    "insight.ingress": {"insight": {"ingress": {"enabled": True, "host": "page"}}},
     "insight.podDisruptionBudget": {"insight": {"replicas": 2, "externalSecret": {"name": "own"}}},
     "redis.externalSecret": {"redis": {"externalSecret": {"name": "own"}}},
     "redis.externalCa": {"redis": {"externalUrl": "rediss://user:secret@host:7777/1"}},
@@ -86,6 +87,8 @@ OTHER = {
     ".more": [{"ports": [{"protocol": "TCP", "port": 77}]}],
     ".metricsFrom": [{"podSelector": {}}],
     ".grpcFrom": [{"podSelector": {}}],
+    ".pageFrom": [{"podSelector": {}}],
+    ".tls": [{"secretName": "other"}],
     ".reservationImages": ["other/image:1"],
     ".metricsBindAddress": ":7777",
     ".probeBindAddress": ":7777",
@@ -95,7 +98,7 @@ OTHER = {
     "binder.plugins": {"volumebinding": {"enabled": False}},
 }
 #: Templates of what helm itself makes beside rights, policies and hooks.
-OF_HELM = ("dashboards", "default-queues", "namespaces", "operator", "redis")
+OF_HELM = ("dashboards", "default-queues", "insight-ingress", "namespaces", "operator", "redis")
 #: So many charts a run: more need not less time, but more memory.
 AT_ONCE = 50
 ALIAS = "chart-"

@@ -72,6 +72,7 @@ insight:
   persistence: {enabled: true, size: 10Gi, storageClassName: ""}
   externalSecret: {name: "", key: url, port: 5432}
   ports: {grpcPort: 9091, httpPort: 9092}
+  ingress: {enabled: false, className: "", host: "", annotations: {}, tls: []}
   args: {}
   affinity: {}
   podDisruptionBudget: {enabled: true, maxUnavailable: 1}

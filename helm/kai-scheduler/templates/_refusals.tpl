@@ -46,5 +46,21 @@ default, and what to do instead. Nothing of it is taken and ignored.
 {{- if and .Values.certificates.existing.enabled (not .Values.certificates.existing.caBundle) -}}
   {{- $told = append $told "certificates.existing.caBundle is needed with certificates.existing.enabled" -}}
 {{- end -}}
+{{- with .Values.insight -}}
+  {{- if .ingress.enabled -}}
+    {{- if not .enabled -}}
+      {{- $told = append $told "insight.ingress.enabled is true and insight.enabled is not: there is no page to lead to; set insight.enabled" -}}
+    {{- end -}}
+    {{- if not .ports.httpPort -}}
+      {{- $told = append $told "insight.ingress.enabled is true and insight.ports.httpPort is 0: the page is served there; give it a port" -}}
+    {{- end -}}
+    {{- if not $values.global.tls.enabled -}}
+      {{- $told = append $told "insight.ingress.enabled is true and global.tls.enabled is not: tokens go over TLS only, and without it the page is on the loopback of its pod; set global.tls.enabled" -}}
+    {{- end -}}
+    {{- if not .ingress.host -}}
+      {{- $told = append $told "insight.ingress.host is needed with insight.ingress.enabled: the page is at the root of a name of its own" -}}
+    {{- end -}}
+  {{- end -}}
+{{- end -}}
 {{- with $told -}}{{- fail (printf "\n%s" (join "\n" .)) -}}{{- end -}}
 {{- end -}}

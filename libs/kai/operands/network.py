@@ -33,6 +33,8 @@ class Networked:
     asks_schedulers: bool = False
     asks_insight: bool = False
     asks_redis: bool = False
+    #: Port of its other replicas; 0 for none.
+    asks_its_like: int = 0
     #: Ports of others, wherever they are.
     asks: tuple[int, ...] = ()
     asks_api_server: bool = True
@@ -115,6 +117,7 @@ def _components(installation: Installation) -> Iterable[Networked]:
             metrics=insight.METRICS,
             asks_schedulers=True,
             asks=(database.port,) if database.name else (),
+            asks_its_like=insight.http_port(config),
         )
     if config.redis.ours:
         clients = ({"podSelector": {"matchLabels": dict(_SCHEDULERS)}}, _app("queue-controller"))
@@ -122,13 +125,16 @@ def _components(installation: Installation) -> Iterable[Networked]:
 
 
 def _served_by_insight(config: ConfigSpec) -> Iterable[tuple[int, tuple[Manifest, ...]]]:
-    """Verdicts for the podgroup-controller; the history for whom a value says."""
+    """Verdicts for the podgroup-controller; the history, and the page, for whom a value says.
+
+    Over HTTP replicas hand questions on to the one that leads.
+    """
     callers = config.network_policy.grpc_from
     ours = (_app("podgroup-controller"),) if config.pod_group_controller.service.enabled else ()
     if ours or callers:  # a rule without peers would be for everybody
         yield config.insight.grpc_port, (*ours, *callers)
-    if callers and (port := insight.http_port(config)):
-        yield port, callers
+    if port := insight.http_port(config):
+        yield port, (_app(insight.NAME), *callers, *config.network_policy.page_from)
 
 
 def policy(networked: Networked, installation: Installation) -> Manifest:
@@ -229,6 +235,8 @@ def _egress(networked: Networked, installation: Installation) -> list[Manifest]:
         rules.append({**to_schedulers, "to": [{"podSelector": {"matchLabels": dict(_SCHEDULERS)}}]})
     if networked.asks_insight:
         rules.append({**_rule([config.insight.grpc_port]), "to": [_app(insight.NAME)]})
+    if networked.asks_its_like:
+        rules.append({**_rule([networked.asks_its_like]), "to": [_app(networked.name)]})
     if networked.asks_redis:
         rules += _to_redis(config)
     if networked.asks:

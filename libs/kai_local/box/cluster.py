@@ -340,6 +340,16 @@ class Cluster:
             f"  kubectl{where} get nodes,queues      context {self._files.context}, made current\n"
             f"  kai local status{name}\n"
             f"  kai local down{name}{end}"
+            f"{self._where_the_page_is()}"
+        )
+
+    def _where_the_page_is(self) -> str:
+        """A line for each process that serves it."""
+        record = self._files.read() or self._record
+        return "".join(
+            f"\n  {process.api_address}/      the page, for a token; `kai ui` needs none"
+            for process in record.processes
+            if process.api_address
         )
 
     # --- down ----------------------------------------------------------------------------------

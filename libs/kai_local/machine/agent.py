@@ -52,6 +52,8 @@ _RETRY_SECONDS = 2.0
 _MOUNTS_EVERY = 30.0
 _SHORT: Final = {"kai-scheduler-default": "scheduler", "kai-redis": "redis"}
 _ADDRESS: Final = "kai.local/address"
+#: How pods name the port at which they answer people.
+_API: Final = "https"
 _HOW = (
     "Runs as a process of this machine, from the programs that are installed here: image, resources, "
     "security context, node selector, affinity and network policies have no effect"
@@ -257,6 +259,7 @@ class Machine:
             ready=_probe(one.ready) if one.ready else None,
             address=_shown(one),
             debug_address=one.debug_address,
+            api_address=api_address(pod, one.address),
             health=one.ready.url if one.ready and one.ready.url.startswith("http") else "",
             stop_after=one.stop_after,
             is_final=lambda ended: status.is_final(pod, status.exit_code(ended)),
@@ -484,6 +487,15 @@ def _probe(check: Check) -> Probe:
         host, _, port = check.url.removeprefix("tcp://").rpartition(":")
         return probes.tcp(host, int(port))
     return probes.http(check.url)
+
+
+def api_address(pod: Manifest, address: str) -> str:
+    """Where a pod at an address answers people and programs over HTTP; empty where it does not say."""
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
+            if port.get("name") == _API:
+                return f"https://{address}:{port['containerPort']}"
+    return ""
 
 
 def _shown(one: Launch) -> str:

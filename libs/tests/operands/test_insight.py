@@ -117,18 +117,19 @@ def ports(rules):
 
 def test_nobody_may_ask_it_but_who_is_named_and_who_writes_verdicts():
     writer = {"podSelector": {"matchLabels": {"app": "podgroup-controller"}}}
+    like = {"podSelector": {"matchLabels": {"app": "insight"}}}
 
     def opened(port, *peers):
         return {"ports": [{"protocol": "TCP", "port": port}], "from": [*peers]}
 
     (*asked, metrics) = policy_of(objects_of(ON))["ingress"]
-    assert asked == [opened(9091, writer)]
+    assert asked == [opened(9091, writer), opened(9092, like)]
     assert ports([metrics]) == [8080]
     tools = {"namespaceSelector": {"matchLabels": {"team": "platform"}}}
     (*asked, _) = policy_of(objects_of(ON, networkPolicy={"grpcFrom": [tools]}))["ingress"]
-    assert asked == [opened(9091, writer, tools), opened(9092, tools)]
+    assert asked == [opened(9091, writer, tools), opened(9092, like, tools)]
     without = {"podGroupController": {"service": {"enabled": False}}}
-    assert ports(policy_of(objects_of(ON, **without))["ingress"]) == [8080]
+    assert ports(policy_of(objects_of(ON, **without))["ingress"]) == [9092, 8080]
 
 
 def test_who_writes_verdicts_may_reach_it_where_it_runs():

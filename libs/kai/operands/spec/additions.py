@@ -125,6 +125,9 @@ class NetworkPolicySpec(Fields):
     grpc_from: tuple[Any, ...] = value(
         PEERS, (), meaning="Who beside our own pods may ask schedulers and insight, insight over HTTP too."
     )
+    page_from: tuple[Any, ...] = value(
+        PEERS, (), meaning="Who may ask insight over HTTP, such as a proxy that others reach its page by."
+    )
     egress: EgressSpec = part(EgressSpec, meaning="What may go out.")
 
 
