@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test e2e controlplane images page screenshots browser lint proto derived sbom suites bench scale statuses reviews fuzz soak hostile clean
+.PHONY: install demo test e2e controlplane images guide page screenshots browser lint proto derived sbom suites bench scale statuses reviews fuzz soak hostile clean
 
 install: $(STAMP)
 
@@ -66,6 +66,11 @@ browser: install
 # The pictures of docs/page.md, taken in that Chromium.
 screenshots: install
 	@$(BIN)/python -m e2e.browser --screenshots
+
+# The guide of an administrator on two real nodes, with what may go wrong; root, on Debian. Builds what it needs.
+guide: install
+	@$(BIN)/python -m e2e.controlplane nodes etcd kube-apiserver kube-controller-manager kwok helm
+	@$(BIN)/python -m e2e.guide $(ARGS)
 
 # The same suite on etcd, kube-apiserver and KWOK, and random edits of Config and shards on such an API server;
 # `make e2e KUBECONFIG=...` takes that cluster instead, and `make e2e FIRST=e2e/test_numa.py` begins with those.

@@ -50,16 +50,25 @@ def installed(program: str) -> Path:
         Unavailable: it cannot be had here.
     """
     if (found := shutil.which(program)) is None:
-        if shutil.which("apt-get") is None:
-            raise Unavailable(f"there is no {program} on the PATH, and no apt-get to install Debian's")
-        install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", program]
-        here = Path.cwd()
-        if _run(install, here) and (failure := _run(["apt-get", "update"], here) or _run(install, here)):
-            raise Unavailable(f"apt-get cannot install {program}: {failure}")
+        install(program)
         found = shutil.which(program)
     if found is None:
         raise Unavailable(f"the package {program} has no program of its name")
     return Path(found)
+
+
+def install(package: str) -> None:
+    """Have root install a package.
+
+    Raises:
+        Unavailable: it cannot be had here.
+    """
+    if shutil.which("apt-get") is None:
+        raise Unavailable(f"there is no {package} on the PATH, and no apt-get to install Debian's")
+    command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", package]
+    here = Path.cwd()
+    if _run(command, here) and (failure := _run(["apt-get", "update"], here) or _run(command, here)):
+        raise Unavailable(f"apt-get cannot install {package}: {failure}")
 
 
 def _fetch(root: Path, packages: Sequence[str]) -> None:

@@ -84,6 +84,24 @@ STAGES: Final = (
         ),
     ),
     Stage(
+        "the guide on real nodes",
+        ("make", "guide"),
+        minutes=5,
+        concerns=(
+            "e2e/guide/",
+            "e2e/controlplane/",
+            "libs/kai_local/node/",
+            "libs/kai_local/real/",
+            "services/kai_resource_reservation/",
+            "services/kai_binder/",
+            "helm/kai-scheduler/",
+            "Dockerfile",
+        ),
+        # Not every machine can: other systems than Debian, users without rights, containers.
+        preparation=("make", "guide", "ARGS=--check"),
+        again=("make", "guide"),
+    ),
+    Stage(
         "random worlds",
         ("make", "fuzz", "CASES=100"),
         minutes=2,

@@ -27,10 +27,12 @@ from kai_local.box.state import DEFAULT_NAME, ClusterFiles, ClusterRecord, known
 from kai_local.box.up import command_line
 from kai_local.errors import ClusterError
 from kai_local.installation.chart import find_helm
+from kai_local.node import store
 from kai_local.node.network import MOST_NODES
 from kai_local.operators.projects import PROJECTS, UnknownProject, named
 from kai_local.processes.records import ProcessRecord
-from kai_local.real.plane import look_for_programs
+from kai_local.real import binaries
+from kai_local.real.plane import BUILD_NODES, look_for_programs
 from kai_local.services.suite import USUAL, UnknownService, parse_flags
 
 if TYPE_CHECKING:
@@ -224,6 +226,32 @@ def status(*, name: NameOption = DEFAULT_NAME, output: FormatOption = Format.TAB
         document(_status_document(record), output)
     if _phase(record) != "ready":
         raise typer.Exit(1)
+
+
+@app.command()
+def images(
+    load: Annotated[
+        list[Path] | None, typer.Option("--load", metavar="ARCHIVE", help="Put these in first; repeatable.")
+    ] = None,
+    *,
+    name: NameOption = DEFAULT_NAME,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show which images the real nodes of a cluster have; nothing else can run on them."""
+    record = _record(name)
+    try:
+        stores = store.of(record.processes, ctr=binaries.find(("ctr",), target=BUILD_NODES)["ctr"])
+        for archive in load or []:
+            for each in stores:
+                each.load(archive)
+        found = [image for each in stores for image in each.images()]
+    except ClusterError as error:
+        raise fail(str(error)) from error
+    if output is not Format.TABLE:
+        document([{"node": each.node, "name": each.name, "size": each.size} for each in found], output)
+        return
+    headings = [Column("NODE"), Column("IMAGE"), Column("SIZE", number=True)]
+    emit(table(headings, [[each.node, each.name, each.size] for each in found]))
 
 
 @app.command()

@@ -111,10 +111,10 @@ class Cluster:
         """1. Redis and API server  2. nodes  3. what an installation leaves  4. services  5. kubeconfig."""
         plane = self._plan_plane()
         with step(self._progress, "API server and Redis"):
-            if not self._by_chart:  # which brings its own
+            if not self._installed_by_helm:  # which brings its own
                 self._supervisor.start(self._redis())
             await plane.start(self._supervisor)
-            if not self._by_chart:
+            if not self._installed_by_helm:
                 await self._supervisor.wait_ready(["redis"], _START_PATIENCE)
         nodes = plane.nodes()
         for program in nodes:
@@ -123,7 +123,7 @@ class Cluster:
             with step(self._progress, f"{count_of(kubelets, 'node')} with containerd and kubelet"):
                 await self._supervisor.wait_ready([p.name for p in nodes], _START_PATIENCE)
                 await plane.join(self._supervisor)
-        services = await (self._install_chart() if self._by_chart else self._install())
+        services = await self._install_all()
         for program in (*services, *self._operators()):
             self._supervisor.start(program)
         with step(
@@ -218,6 +218,17 @@ class Cluster:
             self._redis_url = f"redis://{LOOPBACK}:{port}/0"
             arguments, ready = command(directory=directory, port=port), probes.redis(LOOPBACK, port)
         return Program("redis", tuple(arguments), ready=ready, address=self._redis_url)
+
+    @property
+    def _installed_by_helm(self) -> bool:
+        """By us, or afterwards by the user, to whom a cluster with real nodes is handed bare."""
+        return self._by_chart or bool(self._options.kubelets)
+
+    async def _install_all(self) -> tuple[Program, ...]:
+        """The product, and which programs of it are still to be started."""
+        if self._by_chart:
+            return await self._install_chart()
+        return () if self._installed_by_helm else await self._install()
 
     @property
     def _by_chart(self) -> bool:

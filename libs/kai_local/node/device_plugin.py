@@ -1,7 +1,8 @@
 """``python -m kai_local.node.device_plugin``: offers stand-in GPUs to the kubelet of a node.
 
-A device is ill while a file of its name lies in the folder ``--unhealthy``. A container that is given devices
-finds their names in ``NVIDIA_VISIBLE_DEVICES``, and a library that tells them as NVIDIA's own does.
+A device is ill while a file of its name lies in the folder ``--unhealthy``. While one lies in ``--broken``,
+it is said to be well and yet cannot be given to anybody. A container that is given devices finds their names
+in ``NVIDIA_VISIBLE_DEVICES``, and a library that tells them as NVIDIA's own does.
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ _log = structlog.get_logger(__name__)
 
 
 class DevicePlugin(pb_grpc.DevicePluginServicer):
-    """Some devices, each of which is ill while a file of its name lies in ``unhealthy``.
+    """Some devices, each of which is ill while a file of its name lies in ``unhealthy``, or ``broken``.
 
     ``library``: what a container with a device finds among its libraries.
     """
 
-    def __init__(self, devices: Sequence[str], *, unhealthy: Path, library: Path) -> None:
+    def __init__(self, devices: Sequence[str], *, unhealthy: Path, broken: Path, library: Path) -> None:
         self._devices = tuple(devices)
         self._unhealthy = unhealthy
+        self._broken = broken
         self._library = library
 
     async def GetDevicePluginOptions(self, request: pb.Empty, context: Any) -> pb.DevicePluginOptions:  # noqa: N802
@@ -55,7 +57,7 @@ class DevicePlugin(pb_grpc.DevicePluginServicer):
         """All devices, at once and whenever the health of one has changed."""
         told = None
         while True:
-            ill = self._ill()
+            ill = self._named_in(self._unhealthy)
             if ill != told:
                 told = ill
                 _log.info("devices told", devices=len(self._devices), unhealthy=sorted(ill))
@@ -73,6 +75,8 @@ class DevicePlugin(pb_grpc.DevicePluginServicer):
         for wanted in request.container_requests:
             if unknown := set(wanted.devices_ids) - set(self._devices):
                 await context.abort(grpc.StatusCode.NOT_FOUND, f"no devices of ours: {sorted(unknown)}")
+            if broken := self._named_in(self._broken) & set(wanted.devices_ids):
+                await context.abort(grpc.StatusCode.INTERNAL, f"devices do not answer: {sorted(broken)}")
             mount = pb.Mount(
                 container_path=f"{_LIBRARIES}/{self._library.name}",
                 host_path=str(self._library),
@@ -94,9 +98,9 @@ class DevicePlugin(pb_grpc.DevicePluginServicer):
         """Not asked: there is nothing to prepare."""
         return pb.PreStartContainerResponse()
 
-    def _ill(self) -> frozenset[str]:
+    def _named_in(self, folder: Path) -> frozenset[str]:
         with contextlib.suppress(FileNotFoundError):
-            return frozenset(path.name for path in self._unhealthy.iterdir()) & frozenset(self._devices)
+            return frozenset(path.name for path in folder.iterdir()) & frozenset(self._devices)
         return frozenset()
 
 
@@ -136,10 +140,13 @@ def main() -> None:
     """Offer devices until asked to end."""
     parser = argparse.ArgumentParser(prog="python -m kai_local.node.device_plugin", description=__doc__)
     parser.add_argument("--unhealthy", type=Path, required=True)
+    parser.add_argument("--broken", type=Path, required=True)
     parser.add_argument("--library", type=Path, required=True)
     parser.add_argument("devices", nargs="*")
     given = parser.parse_args()
-    plugin = DevicePlugin(given.devices, unhealthy=given.unhealthy, library=given.library)
+    plugin = DevicePlugin(
+        given.devices, unhealthy=given.unhealthy, broken=given.broken, library=given.library
+    )
     with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(_until_ended(plugin))
 

@@ -171,11 +171,12 @@ class Nodes:
             node, kubeconfig=credentials / "kube-proxy.kubeconfig", pods=self.network.all_pods
         )
         proxy = kubelet.write_yaml(room.folder / "kube-proxy.yaml", told)
-        unhealthy = room.folder / "unhealthy"
+        unhealthy, broken = room.folder / "unhealthy", room.folder / "broken"
         unhealthy.mkdir()
+        broken.mkdir()
         plugin = (
             *(sys.executable, "-m", "kai_local.node.device_plugin"),
-            *(f"--unhealthy={unhealthy}", f"--library={self._folder / nvml.LIBRARY}"),
+            *(f"--unhealthy={unhealthy}", f"--broken={broken}", f"--library={self._folder / nvml.LIBRARY}"),
             *(device_id(node.name, names.NVIDIA_GPU, number) for number in range(self._shape.gpus)),
         )
         address = f"https://{node.address}:10250"

@@ -13,8 +13,9 @@ from typing import Final
 from kai_local.processes.probes import Probe
 from kai_local.processes.supervisor import Program
 
-#: Folders of a node that are kept on disk, and where they are seen in its room.
-_KEPT: Final = {"kubelet": "/var/lib/kubelet", "containerd": "/var/lib/containerd", "log": "/var/log"}
+#: Folders of a node that are kept on disk, and where they are seen in its room. Images and containers are in
+#: memory: tens of thousands of files, which some disks take minutes to remove.
+_KEPT: Final = {"kubelet": "/var/lib/kubelet", "log": "/var/log"}
 #: What a kubelet wants of the kernel and would set for the whole machine. In its room it finds it so.
 _TUNED: Final = {
     "kernel/panic": "10",

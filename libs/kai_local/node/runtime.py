@@ -70,8 +70,9 @@ def write_configuration(folder: Path, *, cni: Path, network: str) -> Path:
 
 
 def import_command(ctr: Path, archive: Path) -> tuple[str, ...]:
-    """Put the images of an archive into the store."""
-    return str(ctr), f"--address={SOCKET}", f"--namespace={_NAMESPACE}", "images", "import", str(archive)
+    """Put the images of an archive into the store, which keeps them unpacked only."""
+    told = ("images", "import", "--local", "--discard-unpacked-layers", str(archive))
+    return str(ctr), f"--address={SOCKET}", f"--namespace={_NAMESPACE}", *told
 
 
 def list_command(ctr: Path) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from kai_local.real import binaries
 from kai_local.real.programs import ControlPlane
 
 _PATIENCE = 180.0
+#: What builds the programs of real nodes.
+BUILD_NODES = "make controlplane PROGRAMS=nodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,7 @@ def look_for_programs(directory: Path, *, kubelets: int = 0) -> None:
 
 
 def _programs_of_nodes() -> Mapping[str, Path]:
-    return binaries.find(
-        binaries.NODES, who="a cluster with real kubelets", target="make controlplane PROGRAMS=nodes"
-    )
+    return binaries.find(binaries.NODES, who="a cluster with real kubelets", target=BUILD_NODES)
 
 
 class RealPlane:

@@ -60,7 +60,9 @@ async def offered(tmp_path: Path) -> AsyncIterator[Path]:
     """The folder of plugins, where one offers its devices."""
     folder = tmp_path / "plugins"
     folder.mkdir()
-    plugin = DevicePlugin(DEVICES, unhealthy=tmp_path / "unhealthy", library=tmp_path / nvml.LIBRARY)
+    plugin = DevicePlugin(
+        DEVICES, unhealthy=tmp_path / "unhealthy", broken=tmp_path / "broken", library=tmp_path / nvml.LIBRARY
+    )
     task = asyncio.create_task(serve(plugin, folder))
     yield folder
     task.cancel()
@@ -109,12 +111,17 @@ async def test_a_container_is_told_its_devices_and_given_the_library(offered: Pa
             assert (mount.host_path, mount.read_only) == (str(tmp_path / nvml.LIBRARY), True)
 
 
-async def test_a_device_of_nobody_is_refused(offered: Path) -> None:
+@pytest.mark.parametrize("device", ["GPU-7", "GPU-1"])
+async def test_a_device_that_is_nobodys_or_broken_is_refused(
+    offered: Path, tmp_path: Path, device: str
+) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "GPU-1").touch()
     async with a_kubelet(offered) as kubelet:
         await eventually(lambda: kubelet.registered)
         async with asking(offered) as plugin:
-            wanted = [pb.ContainerAllocateRequest(devices_ids=["GPU-7"])]
-            with pytest.raises(grpc.aio.AioRpcError, match="GPU-7"):
+            wanted = [pb.ContainerAllocateRequest(devices_ids=[device])]
+            with pytest.raises(grpc.aio.AioRpcError, match=device):
                 await plugin.Allocate(pb.AllocateRequest(container_requests=wanted))
 
 
