@@ -24,12 +24,22 @@ from yarl import URL
 import deadlines
 from deadlines import eventually, within
 from e2e.api_server import serving as api_server
+from kai.history.addresses import open_database
+from kai.history.store import open_store
 from kai.kube.client import KubeClient
-from kai.kube.resources import NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES
+from kai.kube.resources import LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES
+from kai.model import names
+from kai.observe import new_registry
+from kai.wire.serving import serve
+from kai.wire.v1.history_pb2_grpc import add_HistoryServiceServicer_to_server
 from kai_cli.connection import Target
 from kai_cli.looking.server import serving
 from kai_cli.ui import _opened
+from kai_insight.forecasts import Forecasts
+from kai_insight.metrics import ForecastMetrics
+from kai_insight.servicer import HistoryServicer
 from kai_local.apiserver.serving.server import ApiServer
+from libs.tests.history.builders import HOUR, NOON, a_run
 from services.tests.insight.town import Town
 
 pytestmark = pytest.mark.integration
@@ -308,6 +318,34 @@ async def test_without_insight_there_is_no_past_and_the_reason_is_told(inside):
     assert "insight cannot be asked" in document["error"]["message"]
     forecast = await inside.answer("live/forecast?namespace=team&name=waits")
     assert (forecast["forecast"], forecast["reason"] != "") == (None, True)
+
+
+async def test_the_past_is_there_where_insight_can_be_asked(town, tmp_path):
+    database = open_database(f"sqlite:///{tmp_path}/history.db")
+    open_store(database).add([a_run("gone-0", namespace="team")])
+    servicer = HistoryServicer(database, Forecasts(ForecastMetrics(new_registry())))
+    await town.admin.create(NAMESPACES, {"metadata": {"name": names.NAMESPACE}})
+    async with serve(
+        "127.0.0.1:0",
+        [lambda server: add_HistoryServiceServicer_to_server(servicer, server)],
+        tls=None,
+        services=("kai.wire.v1.HistoryService",),
+        metrics=new_registry(),
+    ) as port:
+        told = {names.EPOCH_ANNOTATION: "1", names.ENDPOINT_ANNOTATION: f"127.0.0.1:{port}"}
+        lease = {"metadata": {"name": names.INSIGHT_LEASE, "annotations": told}}
+        spec = {"spec": {"holderIdentity": "insight"}}
+        await town.admin.create(LEASES, {**lease, **spec}, namespace=names.NAMESPACE)
+        async with looking(town.kubeconfig) as looked:
+            await looked.enter()
+            assert (await looked.known())["history"] is True
+            found = await looked.answer("runs?since=0")
+            assert [row["pod"] for row in found["items"]] == ["gone-0"]
+            usage = await looked.answer(f"usage?by=namespace&since=0&until={NOON + HOUR:.0f}")
+            assert [row["name"] for row in usage["items"]] == ["team"]
+            health = await looked.answer("live/health")
+            assert [each["name"] for each in health["processes"]] == [names.INSIGHT_LEASE]
+    database.close()
 
 
 async def test_health_tells_what_is_known_here(inside):
