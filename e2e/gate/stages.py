@@ -86,7 +86,7 @@ STAGES: Final = (
     Stage(
         "the guide on real nodes",
         ("make", "guide"),
-        minutes=5,
+        minutes=7,
         concerns=(
             "e2e/guide/",
             "e2e/controlplane/",

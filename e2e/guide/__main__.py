@@ -22,6 +22,7 @@ from e2e import debian, real_nodes
 from e2e.guide import archives
 from e2e.guide.site import Site
 from e2e.guide.story import STORY, Step
+from e2e.guide.trouble import TROUBLE
 from e2e.images import base
 from e2e.images.buildah import Buildah, BuildFailed
 from kai.kube.client import KubeClient
@@ -50,8 +51,9 @@ def main() -> int:
             base.make(Buildah(debian.kept("images")))
             return _OK
         began = time.monotonic()
+        images = _images()
         before = real_nodes.traces(files)
-        told = _play(files)
+        told = _play(files, images)
         after = real_nodes.traces(files)
     except (debian.Unavailable, ClusterError) as error:
         sys.stderr.write(f"the guide cannot be played here: {error}\n")
@@ -88,15 +90,20 @@ def _prepare(files: ClusterFiles) -> None:
     look_for_programs(files.directory, kubelets=_NODES)
 
 
-def _play(files: ClusterFiles) -> bool:
+def _images() -> list[Path]:
+    """The archives of all images, built where they are not yet."""
     built = []
     for image in archives.build():
-        built.append(image)
+        built.append(image.archive)
         _say(f"image {image.name}: {image.mebibytes:.0f} MiB")
+    return built
+
+
+def _play(files: ClusterFiles, images: Sequence[Path]) -> bool:
     with tempfile.TemporaryDirectory(prefix="kai-guide-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
-        with _cluster(files.name, kubeconfig, [image.archive for image in built]):
-            return asyncio.run(_take_all(files, kubeconfig, STORY))
+        with _cluster(files.name, kubeconfig, images):
+            return asyncio.run(_take_all(files, kubeconfig, (*STORY, *TROUBLE)))
 
 
 async def _take_all(files: ClusterFiles, kubeconfig: Path, story: Sequence[Step]) -> bool:

@@ -14,7 +14,7 @@ from e2e.images.buildah import Buildah
 from e2e.images.claims import ROOT
 
 _BUILD_SECONDS: Final = 1200.0
-_OF_NO_IMAGE: Final = {"tests", "__pycache__"}
+_OF_NO_IMAGE: Final = {"tests", "__pycache__", "node_modules"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,10 +74,10 @@ class Site:
 
     # --- pods ----------------------------------------------------------------------------------
     async def pods(self, namespace: str, **labels: str) -> list[Manifest]:
-        """The pods of a namespace that are not going."""
+        """The pods of a namespace that have not ended and are not going."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         found = await self.client.list(PODS, namespace=namespace, label_selector=selector)
-        return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+        return [pod for pod in found if not (pod["metadata"].get("deletionTimestamp") or has_ended(pod))]
 
     async def ready(self, namespace: str, count: int, **labels: str) -> list[Manifest]:
         """Exactly so many pods, all of them ready; waits for that."""

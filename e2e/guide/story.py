@@ -249,7 +249,7 @@ async def virtual_cluster(site: Site) -> str:
     log = await site.kubectl("logs", f"--namespace={SYSTEM}", "deployment/pod-grouper", "--tail=-1")
     line = next((line for line in log.splitlines() if _EXTERNAL in line and meta["name"] in line), None)
     expect(line, "pod-grouper's log has no word of it")
-    await site.kubectl("delete", "namespace", "virtual")
+    await site.kubectl("delete", "namespace", "virtual", "--wait=false")
     return "its annotation is kept, the pod runs, and the log tells of it"
 
 

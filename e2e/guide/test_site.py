@@ -64,6 +64,22 @@ async def test_what_the_kubelet_remembers_of_pods_that_are_gone_counts_for_nothi
     assert await site(("gone", "GPU-0"), ("b", "GPU-0"), there=("b",)).no_device_twice() == {"b": ["GPU-0"]}
 
 
+async def test_pods_that_have_ended_or_are_going_are_none(site):
+    def a_pod(name, phase, **metadata):
+        return {"metadata": {"name": name, **metadata}, "status": {"phase": phase}}
+
+    async def listed(resource, **asked):
+        return [
+            a_pod("on", "Running"),
+            a_pod("over", "Failed"),
+            a_pod("going", "Running", deletionTimestamp="now"),
+        ]
+
+    made = site()
+    made.client.list = listed
+    assert [pod["metadata"]["name"] for pod in await made.pods("team")] == ["on"]
+
+
 def test_the_port_is_read_of_what_kubectl_says():
     assert port_of("Forwarding from 127.0.0.1:34567 -> 8000\n") == 34567
     with pytest.raises(NotAsTold, match="says 'error"):

@@ -346,9 +346,10 @@ class Cluster:
         where = "" if self._options.kubeconfig is None else f" --kubeconfig {self._options.kubeconfig}"
         name = "" if self._options.name == DEFAULT_NAME else f" --name {self._options.name}"
         end = "" if self._on_ready is not None else ", or Ctrl-C here"
+        kinds = "nodes" if self._options.kubelets else "nodes,queues"
         return (
             f"Cluster {self._options.name!r} is up at {self._record.server}.\n"
-            f"  kubectl{where} get nodes,queues      context {self._files.context}, made current\n"
+            f"  kubectl{where} get {kinds}      context {self._files.context}, made current\n"
             f"  kai local status{name}\n"
             f"  kai local down{name}{end}"
             f"{self._where_the_page_is()}"
