@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
@@ -357,11 +358,24 @@ async def services_are_deleted(site: Site) -> str:
 
 
 async def all_is_given_back(site: Site) -> str:
-    """Nothing is held for anybody when all work is gone."""
+    """Each pod was bound once; and nothing is held for anybody when all work is gone."""
+    bound = await _times_bound(site)
+    expect(bound and set(bound.values()) == {1}, f"bound: {bound}")
     await site.kubectl("delete", "namespace", WORK)
     await site.gone(RESERVATIONS)
     await deadlines.eventually(site.no_device_twice, lambda held: not held, what="no pod holds a device")
-    return "no reservation, and no device with anybody"
+    return f"each of {len(bound)} pods was bound once; no reservation, and no device with anybody"
+
+
+async def _times_bound(site: Site) -> Counter[str]:
+    """How often each pod that there was in the namespace of work was bound, by what its events tell."""
+    events = json.loads(await site.kubectl("get", "events", f"--namespace={WORK}", "-o", "json"))
+    times: Counter[str] = Counter()
+    for event in events["items"]:
+        if event["reason"] == "Bound":
+            told = (event.get("series") or {}).get("count") or event.get("count") or 1
+            times[event["involvedObject"]["uid"]] += told
+    return times
 
 
 TROUBLE: Final = (
