@@ -101,7 +101,8 @@ class Tab:
     async def goto(self, url: str) -> None:
         """Go there, and wait until it is loaded."""
         before = self.loaded
-        await self.call("Page.navigate", url=url)
+        done = await self.call("Page.navigate", url=url)
+        assert "loaderId" in done, f"{url} differs from the address before in its fragment only"
         await eventually(lambda: self.loaded > before, what=f"{url} is loaded")
 
     async def reload(self) -> None:

@@ -1,0 +1,164 @@
+"""Each view over a cluster with the real scheduler, by insight with a token and by ``kai ui``."""
+
+import asyncio
+import contextlib
+import os
+import re
+import sys
+import uuid
+from urllib.parse import urlsplit
+
+import pytest
+
+from deadlines import eventually, patience
+from e2e.browser.test_looks import settled
+from e2e.harness import REAL, ROOT, Cluster, kai, local_cluster
+from kai.kube.client import KubeClient
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(REAL, reason="an embedded cluster of their own is enough for pages"),
+]
+#: Work that runs, shares a GPU, waits, and takes from others, in the order in which it is submitted.
+EXAMPLES = ("queues", "vision-training", "fractions", "gang", "speech-training")
+VIEWER = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: page-viewer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: default, namespace: default}]
+"""
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory):
+    """Of a cluster with insight, in which some work runs and some waits, and its name."""
+    name = f"page-{uuid.uuid4().hex[:8]}"
+    path = tmp_path_factory.mktemp("page") / "kubeconfig"
+    with local_cluster(name, path, "--nodes=4", "--history"):
+        yield name, path
+
+
+@pytest.fixture
+async def cluster(kubeconfig):
+    name, path = kubeconfig
+    async with KubeClient.connect(str(path), user_agent="e2e") as client:
+        cluster = Cluster(kubeconfig=path, client=client, name=name)
+        for example in EXAMPLES:
+            await cluster.apply((ROOT / "docs" / "examples" / f"{example}.yaml").read_text())
+        await cluster.running("default", "speech-training-", count=4)
+        yield cluster
+
+
+@pytest.fixture
+async def door(request, cluster, browser):
+    """A tab that is let in, and the address of the page."""
+    async with contextlib.AsyncExitStack() as stack:
+        if request.param == "kai ui":
+            tab, url = await by_cookie(cluster, browser, stack)
+        else:
+            tab, url = await by_token(cluster, browser)
+        yield tab, url
+        assert tab.complaints == []
+
+
+async def by_token(cluster, browser):
+    await cluster.apply(VIEWER)
+    path = "/api/v1/namespaces/default/serviceaccounts/default/token"
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
+    made = await cluster.client.raw(path, method="POST", body=body)
+    status = kai("local", "status", f"--name={cluster.name}")
+    url = re.search(r"questions over HTTP at (\S+)", status)[1] + "/"
+    tab = await browser.tab(width=1440, height=900)
+    await tab.goto(url)
+    await tab.has("#token")
+    await tab.js("document.getElementById('token').focus()")
+    await tab.write(made["status"]["token"])
+    await tab.press("Enter")
+    return tab, url
+
+
+async def by_cookie(cluster, browser, stack):
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kai_cli", "ui", "--no-browser"),
+        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    stack.push_async_callback(_ended, process)
+    line = await asyncio.wait_for(process.stdout.readline(), patience())  # noqa: TID251
+    address = re.search(r"http://\S+", line.decode())[0]
+    tab = await browser.tab(width=1440, height=900)
+    await tab.goto(address)
+    parts = urlsplit(address)
+    await tab.has(".view")
+    return tab, f"{parts.scheme}://{parts.netloc}/"
+
+
+async def _ended(process):
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    await process.wait()
+
+
+@pytest.mark.parametrize("door", ["insight", "kai ui"], indirect=True)
+async def test_every_view_shows_the_cluster_as_it_is(door):
+    tab, url = door
+
+    async def go(fragment):
+        await tab.goto(f"{url}?{uuid.uuid4().hex}{fragment}")
+        await settled(tab)
+
+    await go("#/waiting")
+    await tab.sees("gang", ".table")
+    await eventually(
+        lambda: tab.text(".table"), lambda text: "NotEnoughFree" in text, what="why the gang waits"
+    )
+    await tab.js(
+        "[...document.querySelectorAll('tr[data-row]')].find(r => r.innerText.includes('gang')).click()"
+    )
+    await tab.has(".ladder .stage", 9)
+    await tab.has(".changes li")
+
+    await go("#/cluster?show=nodes")
+    await tab.has("tr[data-row]", 4)
+    await go("#/cluster?node=node-0")
+    await tab.has(".map canvas")
+    await tab.has(".device", 8)
+    await tab.has(".rooms li", 4)
+
+    await go("#/queues?queue=vision")
+    await tab.sees("speech", ".queue-table")
+    await tab.has(".pane .fact", 4)
+
+    await go("#/what-if?change=quota&target=vision&value=gpu%3D2")
+    await tab.js("document.querySelector('form').requestSubmit()")
+    await tab.has(".what-if-change, .tiles")
+    await tab.sees("vision", ".what-if-answer")
+
+    await go("#/health")
+    await tab.has(".figures")
+    assert {urlsplit(each).netloc for each in tab.requests} == {urlsplit(url).netloc}
+
+
+@pytest.mark.parametrize("door", ["insight"], indirect=True)
+async def test_the_past_is_told_where_insight_keeps_it(door):
+    tab, url = door
+    await tab.goto(f"{url}?past#/time?span=900")
+    await tab.has(".lane .sign-bind")
+    await tab.sees("evicted", ".happenings")
+    await tab.goto(f"{url}?queue#/queues?queue=speech&span=3600")
+    await tab.has(".pane .chart canvas")
+
+
+@pytest.mark.parametrize("door", ["insight"], indirect=True)
+async def test_what_changes_is_shown_without_asking(door, cluster):
+    tab, url = door
+    await tab.goto(f"{url}?change#/cluster?show=nodes")
+    await tab.has("tr[data-row]", 4)
+    before = await tab.text(".bar-sum")
+    name = f"page-{uuid.uuid4().hex[:6]}"
+    pod = (ROOT / "docs" / "examples" / "pod.yaml").read_text().replace("name: cuda", f"name: {name}")
+    await cluster.apply(pod)
+    await eventually(lambda: tab.text(".bar-sum"), lambda text: text != before, what="a GPU more is in use")
+    await cluster.delete("v1", "Pod", name, namespace="default")
+    await eventually(lambda: tab.text(".bar-sum"), lambda text: text == before, what="it is free again")
