@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+import psutil
 
 from deadlines import eventually, patience, until
 
@@ -202,10 +203,11 @@ class Tab:
         )
 
     async def memory(self) -> int:
-        """Bytes of the page's own: JavaScript's heap, and what stands outside of it, after cleaning up."""
+        """Bytes that the largest process of the browser's pages keeps, after cleaning up."""
         await self.call("HeapProfiler.collectGarbage")
-        used = await self.call("Runtime.getHeapUsage")
-        return int(used["usedSize"] + used.get("embedderHeapUsedSize", 0) + used.get("backingStorageSize", 0))
+        told = await self.browser.call("SystemInfo.getProcessInfo")
+        pages = [each["id"] for each in told["processInfo"] if each["type"] == "renderer"]
+        return max(psutil.Process(each).memory_info().rss for each in pages if psutil.pid_exists(each))
 
     async def allow(self, *permissions: str) -> None:
         """What somebody would be asked for."""

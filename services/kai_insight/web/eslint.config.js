@@ -1,3 +1,5 @@
+import { fileURLToPath } from "node:url";
+
 import js from "@eslint/js";
 import hooks from "eslint-plugin-react-hooks";
 import typescript from "typescript-eslint";
@@ -7,7 +9,11 @@ export default typescript.config(
   js.configs.recommended,
   ...typescript.configs.strictTypeChecked,
   ...typescript.configs.stylisticTypeChecked,
-  { languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } } },
+  {
+    languageOptions: {
+      parserOptions: { projectService: true, tsconfigRootDir: fileURLToPath(new URL(".", import.meta.url)) },
+    },
+  },
   {
     plugins: { "react-hooks": hooks },
     rules: {
