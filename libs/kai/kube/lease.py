@@ -58,7 +58,8 @@ class Term:
 class LeaderElector:
     """Takes part in the election for one Lease.
 
-    ``clock`` is monotonic and defaults to that of the event loop.
+    ``clock`` is monotonic and defaults to that of the event loop. Who is ``alone`` leads at once, whoever is
+    written on the Lease, and waits like everybody where it lost it again.
     """
 
     def __init__(
@@ -70,12 +71,14 @@ class LeaderElector:
         *,
         endpoint: str = "",
         version: str = "",
+        alone: bool = False,
         clock: Callable[[], float] | None = None,
         times: LeaseTimes | None = None,
     ) -> None:
         self.identity = identity
         self.endpoint = endpoint
         self._version = version
+        self._alone = alone
         #: Whether we lead at this moment.
         self.leading = False
         self._client = client
@@ -158,6 +161,7 @@ class LeaderElector:
         except (errors.Conflict, errors.AlreadyExists):
             return None
         self._lease, self._renewed_at = won, started
+        self._alone = False
         return int(won.metadata.resource_version)
 
     async def _read(self) -> Lease | None:
@@ -172,7 +176,7 @@ class LeaderElector:
 
     def _is_free(self, lease: Lease) -> bool:
         holder = lease.spec.holder_identity
-        if not holder or holder == self.identity:
+        if not holder or holder == self.identity or self._alone:
             return True
         duration = lease.spec.lease_duration_seconds or self._times.duration
         return self._clock() - self._seen_at > duration

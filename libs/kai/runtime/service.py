@@ -117,8 +117,8 @@ class Host:
         self._recorders.append(recorder)
         return recorder
 
-    def elector(self, lease: str, *, endpoint: str = "") -> LeaderElector:
-        """An elector for a Lease in the namespace of the installation."""
+    def elector(self, lease: str, *, endpoint: str = "", alone: bool = False) -> LeaderElector:
+        """An elector for a Lease in the namespace of the installation; see there who is ``alone``."""
         times = LeaseTimes(
             duration=self.settings.lease_duration,
             renew_deadline=self.settings.lease_renew_deadline,
@@ -131,6 +131,7 @@ class Host:
             self.identity,
             endpoint=endpoint,
             version=release.version(),
+            alone=alone,
             times=times,
         )
         self._leads.labels(lease).set_function(lambda: float(elector.leading))

@@ -72,10 +72,8 @@ class FakeClient:
         return self.leases.store(body)
 
 
-def an_elector(leases, identity, *, endpoint="", version=""):
-    return LeaderElector(
-        leases.client(identity), "kai", "kai-scheduler", identity, endpoint=endpoint, version=version
-    )
+def an_elector(leases, identity, **more):
+    return LeaderElector(leases.client(identity), "kai", "kai-scheduler", identity, **more)
 
 
 async def settle(seconds=1.0):
@@ -85,8 +83,8 @@ async def settle(seconds=1.0):
 class Candidate:
     """An elector that leads whenever it can, and writes down its terms."""
 
-    def __init__(self, leases, identity, terms):
-        self.elector = an_elector(leases, identity)
+    def __init__(self, leases, identity, terms, **more):
+        self.elector = an_elector(leases, identity, **more)
         self.terms = terms
         self.task = asyncio.create_task(self.elector.lead(self.work))
 
@@ -121,6 +119,22 @@ async def test_only_one_of_many_leads():
     await settle(120)
     assert len(terms) == 1
     for candidate in candidates:
+        await candidate.stop()
+
+
+async def test_who_is_alone_leads_at_once_whoever_died_with_the_lease_and_fights_nobody_for_it():
+    leases, terms = FakeLeases(), []
+    dead = Candidate(leases, "dead", terms, alone=True)
+    await settle()
+    leases.broken.add("dead")
+    second = Candidate(leases, "second", terms, alone=True)
+    await settle()
+    assert [identity for identity, _ in terms] == ["dead", "second"]
+    leases.broken.clear()
+    await settle(60)
+    assert [identity for identity, _ in terms] == ["dead", "second"]
+    assert terms[1][1] > terms[0][1]
+    for candidate in (dead, second):
         await candidate.stop()
 
 
