@@ -15,7 +15,7 @@ from kai.kube.errors import NotFound
 from kai.kube.events import SERIES_SECONDS
 
 PODS = 40
-BUDGET = 6
+BUDGET = 5
 #: The event Bound and the condition PodBound, which can be switched off.
 TELLING = 2
 SERVICES = (
@@ -71,7 +71,7 @@ async def quiet(cluster, *, looks: int = 10) -> Counter:
     return seen
 
 
-async def test_a_pod_that_fits_costs_at_most_six_requests_and_two_that_tell_of_its_bind(counted, namespace):
+async def test_a_pod_that_fits_costs_at_most_five_requests_and_two_that_tell_of_its_bind(counted, namespace):
     await quiet(counted)
     await counted.client.raw("/kai.local/requests", method="DELETE")
     for number in range(PODS):

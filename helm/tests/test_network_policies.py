@@ -17,6 +17,7 @@ SCHEDULERS = {"app.kubernetes.io/component": "scheduler"}
 #: come from the pod's node, which no policy keeps away.
 NEEDED = {
     ("kai-scheduler-default", "grpc"): {"binder", "podgroup-controller", "queue-controller"},
+    ("pod-grouper", "grpc"): {"schedulers"},
     ("kai-redis", "redis"): {"schedulers", "queue-controller"},
     ("admission", "webhook"): ANYBODY,
     ("podgroup-controller", "webhook"): ANYBODY,
@@ -204,7 +205,7 @@ def test_where_it_is_known_pods_reach_it_and_those_whom_they_call_and_nobody_els
         "binder": {("schedulers", 9090)},
         "podgroup-controller": {("schedulers", 9090)},
         "queue-controller": {("schedulers", 9090), ("kai-redis", 6379)},
-        "kai-scheduler-default": {("kai-redis", 6379)},
+        "kai-scheduler-default": {("kai-redis", 6379), ("pod-grouper", 9093)},
     }
 
 

@@ -133,7 +133,13 @@ def test_what_is_mounted_and_referred_to_exists(rendered, name):
     provided = objects.of("Secret").keys() | objects.of("ConfigMap").keys()
     if name != "defaults":
         ours = ("kai-admission-webhook", "podgroup-webhook", "queue-webhook", "scheduler-grpc", "binder-grpc")
-        ours += ("podgroup-controller-grpc", "queue-controller-grpc", "kai-redis", "insight-grpc")
+        ours += (
+            "pod-grouper-grpc",
+            "podgroup-controller-grpc",
+            "queue-controller-grpc",
+            "kai-redis",
+            "insight-grpc",
+        )
         provided |= {f"{secret}-tls-secret" for secret in ours}
     for value in ("redis", "insight"):
         provided |= {VALUES[name].get(value, {}).get("externalSecret", {}).get("name")}

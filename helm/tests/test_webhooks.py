@@ -121,7 +121,14 @@ def tls_secrets(objects):
     return {name: decoded(secret) for name, secret in found.items()}
 
 
-GRPC_ROLES = (Role.SCHEDULER, Role.BINDER, Role.PODGROUP_CONTROLLER, Role.QUEUE_CONTROLLER, Role.KAI_CLI)
+GRPC_ROLES = (
+    Role.SCHEDULER,
+    Role.BINDER,
+    Role.POD_GROUPER,
+    Role.PODGROUP_CONTROLLER,
+    Role.QUEUE_CONTROLLER,
+    Role.KAI_CLI,
+)
 
 
 @pytest.mark.parametrize("role", GRPC_ROLES)
@@ -158,7 +165,7 @@ def test_what_the_api_server_is_shown_is_of_another_authority_than_what_callers_
         certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(signs))
         with pytest.raises((ValueError, InvalidSignature)):
             certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(other))
-    assert len({data["tls.key"] for data in secrets.values()}) == len(secrets) == 8
+    assert len({data["tls.key"] for data in secrets.values()}) == len(secrets) == 9
 
 
 def test_without_tls_between_processes_only_the_webhooks_have_certificates(helm):

@@ -301,7 +301,11 @@ class _Lock:
 
 
 def _annotations(decision: BindDecision) -> dict[str, str]:
+    """What the pod has to say once it is bound; most do not say before in which group they are."""
     found = {names.RECEIVED_RESOURCE_TYPE: decision.resource_type.annotation}
+    group = decision.pod.pod_group.partition("/")[2]
+    if group:
+        found[names.POD_GROUP_ANNOTATION] = group
     if decision.numa_zones:
         found[names.NUMA_PREDICTED] = msgspec.json.encode(decision.numa_zones).decode()
     return found

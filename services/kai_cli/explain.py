@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Annotated, Final
 
 import msgspec
@@ -27,6 +28,7 @@ from kai.model.objects import Json, Pod, PodGroup
 from kai.model.rules.phases import has_ended
 from kai.replay import circumstances
 from kai.snapshot import codec
+from kai.snapshot.pods import in_group
 from kai.snapshot.times import seconds
 from kai.wire.chunks import Received
 from kai.wire.errors import MalformedMessage, PeerUnavailable, WireError
@@ -113,11 +115,12 @@ class _Explanation:
             return await self._of_engine(None)
         if subject.pods or subject.kind == POD_GROUP:
             await self._ask()
+            subject = self.subject = self._completed()
         waiting = [pod for pod in subject.pods if not (pod.spec.node_name or has_ended(pod.status.phase))]
         for pod in waiting or subject.pods[:1]:
             if (told := await self._of_objects(pod)) is not None:
                 return told
-        if not subject.pods:
+        if not subject.pods and not self._is_joined():
             owner = await self._owner()
             if owner is not None:
                 return objects.without_pods(owner)
@@ -126,6 +129,30 @@ class _Explanation:
                 subject.object or {"kind": subject.kind, "metadata": {"name": subject.name}}
             )
         return await self._of_engine(waiting[0] if waiting else None)
+
+    def _completed(self) -> Subject:
+        """With the groups that the scheduler knows of its pods, which they may say a moment later."""
+        subject = self.subject
+        if self._situation is None:
+            return subject
+        known = {uid: group for _, uid, group in self._situation.snapshot.memberships()}
+
+        def completed(pod: Pod) -> Pod:
+            group = known.get(pod.metadata.uid, "")
+            silent = names.POD_GROUP_ANNOTATION not in pod.annotations
+            return in_group(pod, group) if group and silent else pod
+
+        return replace(subject, pods=[completed(pod) for pod in subject.pods])
+
+    def _is_joined(self) -> bool:
+        """Whether it is a pod group of which the scheduler knows pods that do not say so yet."""
+        subject, situation = self.subject, self._situation
+        if subject.kind != POD_GROUP or situation is None:
+            return False
+        members = situation.snapshot.memberships()
+        return any(
+            (key.rpartition("/")[0], group) == (subject.namespace, subject.name) for key, _, group in members
+        )
 
     async def _owner(self) -> Json | None:
         """Whose pods are to come: the subject itself, or what its pod group was made for."""

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final
 
 import structlog
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from kai.kube.client import KubeClient
 from kai.kube.events import EventRecorder
 from kai.kube.lease import Term
-from kai.model import names
+from kai.model import flag_rules, names
 from kai.runtime import FatalError, Host, freeze_garbage
-from kai.wire.serving import CannotListen, serve
+from kai.runtime.advertising import advertised_host
+from kai.wire.serving import CannotListen, Registration, serve
+from kai.wire.v1.assignment_pb2_grpc import add_AssignmentServiceServicer_to_server
+from kai_pod_grouper.live.assignments import Assignments, AssignmentServicer
 from kai_pod_grouper.live.cluster import LiveCluster, Watches
 from kai_pod_grouper.live.owner_cache import OwnerCache
 from kai_pod_grouper.live.reconciler import Reconciler
@@ -23,21 +27,35 @@ from kai_pod_grouper.offline import preview_server
 from kai_pod_grouper.settings import PodGrouperSettings
 
 LEASE: Final = names.POD_GROUPER_LEASE
+SERVICE: Final = "kai.wire.v1.AssignmentService"
 
 log = structlog.get_logger(__name__)
 
 
 def assemble(
-    client: KubeClient, settings: PodGrouperSettings, *, events: EventRecorder, registry: CollectorRegistry
+    client: KubeClient,
+    settings: PodGrouperSettings,
+    *,
+    events: EventRecorder,
+    registry: CollectorRegistry,
+    clock: Callable[[], float] | None = None,
 ) -> tuple[Watches, Reconciler]:
-    """The watches and what acts on them; both are still to be run."""
+    """The watches and what acts on them; both are still to be run. ``clock`` is that of the event loop."""
+    clock = clock or asyncio.get_running_loop().time
     watches = Watches(client, settings)
     writer = Writer(client, watches.pod_groups, settings.options, registry)
-    owners = OwnerCache(client, asyncio.get_running_loop().time)
+    owners = OwnerCache(client, clock)
+    assignments = Assignments(after=settings.annotate_after, clock=clock)
+    Gauge(
+        "kai_podgrouper_listeners",
+        "Schedulers that are told of groups before pods say them; without any each pod is annotated at once",
+        registry=registry,
+    ).set_function(lambda: assignments.listeners)
     reconciler = Reconciler(
         watches=watches,
         cluster=LiveCluster(client, watches, owners, existing=writer.existing),
         writer=writer,
+        assignments=assignments,
         events=events,
         options=settings.options,
         registry=registry,
@@ -46,7 +64,7 @@ def assemble(
 
 
 class PodGrouperService:
-    """All replicas watch and answer previews; the leader groups."""
+    """All replicas watch and answer previews; the leader groups, and tells schedulers of it."""
 
     name = "pod-grouper"
     needs_cluster = True
@@ -65,27 +83,37 @@ class PodGrouperService:
             freeze_garbage()
             await reconciler.run(workers=settings.max_concurrent_reconciles)
 
-        async def lead() -> None:
-            if settings.leader_elect:
-                await host.elector(LEASE).lead(group)
-            else:
-                await group()
-
         try:
             async with AsyncExitStack() as stack:
-                await self._serve_previews(stack, host)
-                await host.until_stopping(watches.run(), lead())
+                endpoint = await self._serve(stack, host, reconciler.assignments)
+                # Who is followed leads by its Lease; one that is alone waits for nobody who had it before.
+                by_lease = settings.leader_elect or endpoint
+                elector = host.elector(LEASE, endpoint=endpoint, alone=not settings.leader_elect)
+                await host.until_stopping(watches.run(), elector.lead(group) if by_lease else group())
         except CannotListen as error:
             raise FatalError(str(error)) from error
 
-    async def _serve_previews(self, stack: AsyncExitStack, host: Host) -> None:
+    async def _serve(self, stack: AsyncExitStack, host: Host, assignments: Assignments) -> str:
+        """Serve what is to be served; ``host:port`` of it, empty if nothing is."""
         settings = self.settings
-        if settings.grpc_listen:
-            server = serve(
-                settings.grpc_listen,
-                [preview_server.registration(settings.options)],
-                tls=settings.tls,
-                services=[preview_server.SERVICE],
-                metrics=host.metrics,
+        if not settings.grpc_listen:
+            return ""
+        if settings.tls is None and flag_rules.reaches_others(settings.grpc_listen):
+            log.warning(
+                "gRPC without TLS: whoever reaches the port may call everything", listen=settings.grpc_listen
             )
-            log.info("serving previews", port=await stack.enter_async_context(server))
+        served = [_registration(assignments)]
+        services = [SERVICE]
+        if settings.previews:
+            served.append(preview_server.registration(settings.options))
+            services.append(preview_server.SERVICE)
+        server = serve(
+            settings.grpc_listen, served, tls=settings.tls, services=services, metrics=host.metrics
+        )
+        port = await stack.enter_async_context(server)
+        log.info("serving", port=port, previews=settings.previews)
+        return f"{advertised_host(settings.advertise_host, listen=settings.grpc_listen)}:{port}"
+
+
+def _registration(assignments: Assignments) -> Registration:
+    return lambda server: add_AssignmentServiceServicer_to_server(AssignmentServicer(assignments), server)

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from kai.model import flag_rules, names
 from kai.model.flag_values import OptionalListen, Selector
+from kai.runtime import Duration
 from kai.runtime.tls import TlsSettings
 from kai_pod_grouper.options import GroupingOptions
 
@@ -16,7 +17,14 @@ class PodGrouperSettings(TlsSettings):
     """Flags, ``KAI_…`` variables or keys of the file; see :class:`kai.runtime.ServiceSettings`."""
 
     grpc_listen: OptionalListen = Field(
-        "", description="host:port of previews of manifests; empty: none are served"
+        "", description="host:port where schedulers are told of groups; empty: each pod is annotated at once"
+    )
+    previews: bool = Field(False, description="serve previews of manifests there, too")
+    advertise_host: str = Field(
+        "", description="host that others reach us by; default that of --grpc-listen, else our pod's address"
+    )
+    annotate_after: Duration = Field(
+        2.0, ge=0, description="how long a pod may wait for its bind without its annotation; 0: not at all"
     )
     nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that says the node pool")
     queue_label_key: str = Field(names.QUEUE_LABEL, description="label that says the queue")
@@ -31,7 +39,7 @@ class PodGrouperSettings(TlsSettings):
 
     @model_validator(mode="after")
     def _plain_text_stays_here(self) -> Self:
-        flag_rules.previews_stay_here(self.grpc_listen, tls=self.tls is not None)
+        flag_rules.previews_stay_here(self.grpc_listen if self.previews else "", tls=self.tls is not None)
         return self
 
     @property

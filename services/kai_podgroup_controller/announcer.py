@@ -26,6 +26,12 @@ class Announcer:
     def __init__(self, cluster: Cluster, recorder: EventRecorder) -> None:
         self._cluster = cluster
         self._recorder = recorder
+        #: Pods (uids) that were there when it was announced why their group waits, by group.
+        self._told: dict[str, set[str]] = {}
+
+    def forget(self, group: str) -> None:
+        """It is gone."""
+        self._told.pop(group, None)
 
     def announce(self, update: SessionUpdate) -> None:
         """Announce what a session did."""
@@ -87,9 +93,22 @@ class Announcer:
                 self._about(group, "NotReady", message)
             case Outcome.UNSCHEDULABLE if not (inherited and shown_by(group) == message):
                 self._about(group, UNSCHEDULABLE, message)
+        told = self._told[group.key] = set()
         for pod, text in unschedulable_pods(group, outcome, self._cluster):
+            told.add(pod.uid)
             if not (inherited and pod.scheduled[2] == text):
-                self._recorder.emit(_pod(pod), "Warning", UNSCHEDULABLE, text, action="Scheduling")
+                self._unschedulable(pod, text)
+
+    def announce_to_more(self, group: WatchedGroup, outcome: PodGroupOutcome) -> None:
+        """Announce the same outcome of pods that say only now that they are of the group."""
+        told = self._told.get(group.key)
+        if told is None:
+            return
+        for pod, text in unschedulable_pods(group, outcome, self._cluster):
+            if pod.uid not in told:
+                told.add(pod.uid)
+                if pod.scheduled[2] != text:
+                    self._unschedulable(pod, text)
 
     def announce_verdict(self, group: WatchedGroup, outcome: PodGroupOutcome, *, message: str) -> None:
         """Announce another verdict behind the same outcome, if it was not announced before our time."""
@@ -98,6 +117,9 @@ class Announcer:
             self._about(group, UNSCHEDULABLE, message)
         elif outcome.outcome is Outcome.NOT_READY and not inherited:
             self._about(group, "NotReady", message)
+
+    def _unschedulable(self, pod: WatchedPod, text: str) -> None:
+        self._recorder.emit(_pod(pod), "Warning", UNSCHEDULABLE, text, action="Scheduling")
 
     def _about(self, group: WatchedGroup, reason: str, message: str) -> None:
         self._recorder.emit(_group(group), "Normal", reason, message, action="Scheduling")

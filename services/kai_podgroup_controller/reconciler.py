@@ -85,6 +85,7 @@ class Reconciler:
         group = self._cluster.groups.get(key)
         if group is None:
             self._verdicts.forget(key)
+            self._announcer.forget(key)
             self._held_back.pop(key, None)
             self._written_at.pop(key, None)
             return None
@@ -112,8 +113,10 @@ class Reconciler:
         if news is not None:
             message = self._message(group, outcome)
             self._announcer.announce_outcome(group, outcome, news, message=message)
-        elif other_verdict:
+            return
+        if other_verdict:
             self._announcer.announce_verdict(group, outcome, message=self._message(group, outcome))
+        self._announcer.announce_to_more(group, outcome)
 
     def _message(self, group: WatchedGroup, outcome: PodGroupOutcome) -> str:
         """What users are told of a group."""

@@ -23,10 +23,12 @@ from kai.runtime.advertising import advertised_host
 from kai.runtime.health import split_address
 from kai.session.cache import SessionCache
 from kai.session.publisher import PublisherMetrics, SessionPublisher
-from kai.snapshot.state import ClusterState
+from kai.snapshot.state import ClusterState, Kind
+from kai.wire.assignments import watch_assignments
 from kai.wire.serving import serve
 from kai.wire.v1.decision_pb2_grpc import add_DecisionServiceServicer_to_server
 from kai.wire.v1.session_pb2_grpc import add_SessionServiceServicer_to_server
+from kai_scheduler.assignments import Assignments
 from kai_scheduler.changes import ChangeQueue
 from kai_scheduler.core import Core, Decider
 from kai_scheduler.debug_server import DebugServer
@@ -136,7 +138,11 @@ class SchedulerService:
 
     async def _start_watching(self, host: Host, core: Core, changes: ChangeQueue) -> asyncio.Task[None]:
         """Start all watches, and the standby; return once everything that exists is in the state."""
-        pairs = list(reflectors(host.client, changes, config_maps=self.settings.wait_for_config_maps))
+        settings = self.settings
+        assignments = Assignments(changes.sink(Kind.POD), scheduler_name=settings.scheduler_name)
+        pairs = list(
+            reflectors(host.client, changes, pods=assignments, config_maps=settings.wait_for_config_maps)
+        )
         synced = {reflector.resource.plural: reflector.synced for reflector, _ in pairs}
 
         def missing() -> str | None:
@@ -148,6 +154,7 @@ class SchedulerService:
         host.health.note("devices", lambda: _lacking(claims))
         for reflector, sink in pairs:
             host.start(reflector.run(sink), name=f"watch {reflector.resource.plural}")
+        host.start(self._follow_assignments(host.client, assignments), name="follow assignments")
         standby = host.start(_stand_by(core, changes), name="standby")
         for event in synced.values():
             await event.wait()
@@ -159,6 +166,12 @@ class SchedulerService:
         if lacking := _lacking(claims):
             _log.warning("devices of resource claims", note=lacking)
         return standby
+
+    async def _follow_assignments(self, client: KubeClient, assignments: Assignments) -> None:
+        """Take in what the pod-grouper tells; where it tells nothing pods come with their annotation."""
+        settings = self.settings
+        async for news in watch_assignments(client, namespace=settings.namespace, tls=settings.tls):
+            assignments.take(news)
 
     async def _open_cache(self, stack: AsyncExitStack) -> SessionCache | None:
         settings = self.settings

@@ -33,17 +33,22 @@ _NAMES_ONLY = {Kind.CONFIG_MAP: resources.CONFIG_MAPS, Kind.NAMESPACE: resources
 
 
 def reflectors(
-    client: KubeClient, changes: ChangeQueue, *, config_maps: bool, namespace: str = ""
+    client: KubeClient,
+    changes: ChangeQueue,
+    *,
+    pods: Sink | None = None,
+    config_maps: bool,
+    namespace: str = "",
 ) -> Iterator[tuple[Reflector[Any], Sink]]:
     """All that is to be watched, each with where it goes. Pods of other schedulers count: they take room.
 
-    Without ``config_maps`` no pod waits for those that it needs. Pods and pod groups are those of the
-    ``namespace``; of all if it is empty.
+    ``pods`` is where those go, if not straight to the changes. Without ``config_maps`` no pod waits for those
+    that it needs. Pods and pod groups are those of the ``namespace``; of all if it is empty.
     """
     # Failed pods hold nothing and are many where jobs retry; they leave the watch when they fail.
     yield (
         Reflector(client, resources.PODS, Pod, field_selector="status.phase!=Failed", namespace=namespace),
-        changes.sink(Kind.POD),
+        changes.sink(Kind.POD) if pods is None else pods,
     )
     yield Reflector(client, resources.NODES, Node), changes.sink(Kind.NODE)
     yield Reflector(client, resources.QUEUES, Queue), changes.sink(Kind.QUEUE)

@@ -21,7 +21,7 @@ QUEUE_SECRET: Final = "queue-webhook-tls-secret"  # noqa: S105
 REDIS_SECRET: Final = "kai-redis-tls-secret"  # noqa: S105
 REDIS_HOST: Final = "kai-redis"
 #: Who talks over gRPC.
-_ROLES: Final = ("scheduler", "binder", "podgroup-controller", "queue-controller", "kai-cli")
+_ROLES: Final = ("scheduler", "binder", "pod-grouper", "podgroup-controller", "queue-controller", "kai-cli")
 #: Who does, where it runs.
 _INSIGHT: Final = "insight"
 PASSWORD_SECRET: Final = "kai-redis"  # noqa: S105

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kai.engine.config import UsageDatabase
-from kai.operands import insight, node_scale_adjuster, numa_placement_exporter, redis, scheduler
+from kai.operands import insight, node_scale_adjuster, numa_placement_exporter, pod_grouper, redis, scheduler
 from kai.operands.manifests import COMPONENT_LABEL, Installation, Manifest, an_object
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.shards import Shard
@@ -32,6 +32,7 @@ class Networked:
     served: tuple[tuple[int, tuple[Manifest, ...]], ...] = ()
     asks_schedulers: bool = False
     asks_insight: bool = False
+    asks_pod_grouper: bool = False
     asks_redis: bool = False
     #: Port of its other replicas; 0 for none.
     asks_its_like: int = 0
@@ -63,6 +64,7 @@ def of_shard(installation: Installation, shard: Shard) -> list[Manifest]:
         name=scheduler.name_of(config, shard),
         served=((ports.grpc_port, callers),),
         metrics=ports.target_port,
+        asks_pod_grouper=config.pod_grouper.service.enabled,
         asks_redis=True,
         asks=_of_usage(shard),
     )
@@ -86,7 +88,13 @@ def _components(installation: Installation) -> Iterable[Networked]:
     if config.binder.service.enabled:
         yield Networked(name="binder", metrics=config.binder.metrics_port, asks_schedulers=True)
     if config.pod_grouper.service.enabled:
-        yield Networked(name="pod-grouper", metrics=8080)
+        callers = ({"podSelector": {"matchLabels": dict(_SCHEDULERS)}},)
+        yield Networked(
+            name=pod_grouper.NAME,
+            # A rule without peers would be for everybody.
+            served=((pod_grouper.GRPC, callers),) if config.scheduler.service.enabled else (),
+            metrics=pod_grouper.METRICS,
+        )
     if config.pod_group_controller.service.enabled:
         port = config.pod_group_controller.controller_service.webhook.target_port
         yield Networked(
@@ -237,6 +245,8 @@ def _egress(networked: Networked, installation: Installation) -> list[Manifest]:
         rules.append({**_rule([config.insight.grpc_port]), "to": [_app(insight.NAME)]})
     if networked.asks_its_like:
         rules.append({**_rule([networked.asks_its_like]), "to": [_app(networked.name)]})
+    if networked.asks_pod_grouper:
+        rules.append({**_rule([pod_grouper.GRPC]), "to": [_app(pod_grouper.NAME)]})
     if networked.asks_redis:
         rules += _to_redis(config)
     if networked.asks:

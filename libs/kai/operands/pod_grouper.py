@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from kai.operands.component import Component, account, objects_of, service
+from kai.operands.certificates import grpc_secret
+from kai.operands.component import GRPC_CERTIFICATES, Component, account, objects_of, service, tls_flags
 from kai.operands.manifests import Installation, Manifest, yes
+from kai.operands.spec.components import POD_GROUPER_GRPC_PORT
 from kai.operands.spec.config import ConfigSpec
 
-NAME = "pod-grouper"
-_METRICS, _HEALTH = 8080, 8081
+NAME: Final = "pod-grouper"
+GRPC: Final = POD_GROUPER_GRPC_PORT
+METRICS: Final = 8080
+_HEALTH: Final = 8081
 
 
 def operands(installation: Installation) -> list[Manifest]:
@@ -24,15 +29,16 @@ def operands(installation: Installation) -> list[Manifest]:
         service=spec.service,
         replicas=config.replicas(spec.replicas),
         autoscaling=config.autoscaling(spec.vpa),
-        flags=_flags(config),
-        ports={"health": _HEALTH, "http-metrics": _METRICS},
+        flags=(*_flags(config), *tls_flags(installation)),
+        ports={"grpc": GRPC, "health": _HEALTH, "http-metrics": METRICS},
         probe="health",
+        secrets={GRPC_CERTIFICATES: grpc_secret(NAME)} if config.everywhere.tls.enabled else {},
         client=spec.k8s_client_config if spec.k8s_client_config.qps else None,
     )
     return [
         account(NAME, installation),
         *objects_of(component, installation),
-        service(NAME, installation, {"http-metrics": (_METRICS, "http-metrics")}),
+        service(NAME, installation, {"http-metrics": (METRICS, "http-metrics")}),
     ]
 
 
@@ -40,7 +46,8 @@ def _flags(config: ConfigSpec) -> tuple[str, ...]:
     spec, everywhere = config.pod_grouper, config.everywhere
     return (
         f"--health-probe-bind-address=:{_HEALTH}",
-        f"--metrics-bind-address=:{_METRICS}",
+        f"--metrics-bind-address=:{METRICS}",
+        f"--grpc-listen=:{GRPC}",
         f"--queue-label-key={everywhere.queue_label_key}",
         f"--nodepool-label-key={everywhere.node_pool_label_key}",
         f"--generic-karta-fallback={yes(spec.args.generic_karta_fallback)}",

@@ -80,6 +80,14 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
         """The strings that a column refers to; empty for none."""
         return [self.strings[position] if position >= 0 else "" for position in _ints(column)]
 
+    def memberships(self) -> Iterator[tuple[str, str, str]]:
+        """Of each pod in a pod group: its key (``namespace/name``), its uid, and the name of the group."""
+        columns = self.pods
+        groups = self.strings_of(columns.group)
+        for key, uid, group in zip(_lines(columns.keys), _lines(columns.uids), groups, strict=True):
+            if group:
+                yield key, uid, group
+
     def each_pod(self) -> Iterator[Pod]:
         """All pods in order of rows, with what decisions depend on."""
         columns = self.pods

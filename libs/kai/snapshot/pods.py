@@ -58,6 +58,14 @@ def facts(pod: Pod, params: StateParams) -> PodFacts:
     )
 
 
+def in_group(pod: Pod, group: str) -> Pod:
+    """A pod as it is once it says that it belongs to a group of this name."""
+    annotations = {**pod.annotations, names.POD_GROUP_ANNOTATION: group}
+    return msgspec.structs.replace(
+        pod, metadata=msgspec.structs.replace(pod.metadata, annotations=annotations)
+    )
+
+
 def without_mig_words(pod: Pod) -> Pod:
     """A pod of another scheduler as it counts: with the MIG devices of its specification, which the kubelet
     gives it. Those of its annotations would be kept from others, and no queue pays for them.

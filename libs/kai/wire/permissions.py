@@ -49,6 +49,7 @@ PERMISSIONS: Final[Mapping[str, frozenset[Role]]] = {
         )
     },
     "/kai.wire.v1.VerdictService/WatchVerdicts": frozenset({Role.PODGROUP_CONTROLLER}),
+    "/kai.wire.v1.AssignmentService/WatchAssignments": frozenset({Role.SCHEDULER}),
     "/kai.wire.v1.GroupingService/Preview": frozenset({Role.KAI_CLI}),
     "/grpc.health.v1.Health/Check": frozenset(Role),
     "/grpc.health.v1.Health/List": frozenset(),  # not served

@@ -44,7 +44,7 @@ SERVICES: Mapping[str, Service] = {
     "admission": Service("kai_admission", webhook="--webhook-addr"),
     "scheduler": Service("kai_scheduler", listens=("--grpc-listen",)),
     "binder": Service("kai_binder"),
-    "pod-grouper": Service("kai_pod_grouper"),
+    "pod-grouper": Service("kai_pod_grouper", listens=("--grpc-listen",)),
     "node-scale-adjuster": Service(
         "kai_node_scale_adjuster",
         flags=(f"--scaling-pod-service-account={names.SCALE_ADJUST_NAMESPACE}",),

@@ -22,6 +22,7 @@ from kai.model.objects import PodGroup
 from kai.model.rules.gpu_groups import is_gpu_group_label
 from kai_pod_grouper.errors import GroupingError
 from kai_pod_grouper.grouper import EXTERNAL, LeftAlone, Membership, group_pod
+from kai_pod_grouper.live.assignments import Assignments
 from kai_pod_grouper.live.cluster import LiveCluster, Watches
 from kai_pod_grouper.live.owner_cache import IMPATIENT_SECONDS
 from kai_pod_grouper.live.told import Told
@@ -72,6 +73,7 @@ class Reconciler:
         watches: Watches,
         cluster: LiveCluster,
         writer: Writer,
+        assignments: Assignments,
         events: EventRecorder,
         options: GroupingOptions,
         registry: CollectorRegistry | None = None,
@@ -81,6 +83,8 @@ class Reconciler:
         self._cluster = cluster
         self._retrying = cluster.impatient()
         self._writer = writer
+        #: What is told of pods instead of being written.
+        self.assignments = assignments
         self._events = events
         self._options = options
         self._queue: WorkQueue[WorkloadKey] = WorkQueue("workloads", metrics=QueueMetrics(registry))
@@ -103,6 +107,7 @@ class Reconciler:
         self._thinned: dict[WorkloadKey, dict[str, None]] = {}
         #: Pods whose owner may ask for something else than when it was read.
         self._doubtful: set[str] = set()
+        assignments.late = self._write_after_all
         watches.pods.listen(self._heard_of_pod)
         watches.pod_groups.listen(self._heard_of_group)
 
@@ -110,7 +115,10 @@ class Reconciler:
         """Look at every pod, then at each that changes, until cancelled."""
         for pod in self._watches.pods:
             self._enqueue(pod)
-        await self._queue.run(self._reconcile, workers=workers)
+        with self.assignments.opened():
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.assignments.run(), name="assignments")
+                tasks.create_task(self._queue.run(self._reconcile, workers=workers), name="workloads")
 
     async def join(self) -> None:
         """Wait until nothing is left to do."""
@@ -120,8 +128,8 @@ class Reconciler:
     def _heard_of_pod(self, old: Pod | None, new: Pod | None) -> None:
         if new is None:
             if old is not None:
-                self._forget(old)
                 self._one_less(old)
+                self._forget(old)
         elif old is None or self._matters(old, new):
             self._enqueue(new)
 
@@ -130,14 +138,16 @@ class Reconciler:
 
         Its group would go on asking for all, so that what runs of it would be given up as incomplete.
         """
-        group = gone.annotations.get(names.POD_GROUP_ANNOTATION)
+        group = gone.annotations.get(names.POD_GROUP_ANNOTATION) or self.assignments.group_of(gone.key)
         if group and gone.metadata.owner_references:
             key = _workload_of(gone)
             self._thinned.setdefault(key, {})[f"{gone.metadata.namespace}/{group}"] = None
             self._queue.add_after(key, THINNED_SECONDS)
 
     def _look_at_one_left(self, group: str) -> None:
-        left = (pod for pod in self._watches.members(group) if pod.metadata.deletion_timestamp is None)
+        told = filter(None, map(self._watches.pods.get, self.assignments.members(group)))
+        members = (*self._watches.members(group), *told)
+        left = (pod for pod in members if pod.metadata.deletion_timestamp is None)
         if (pod := next(left, None)) is not None:
             self._doubtful.add(pod.key)
             self._enqueue(pod)
@@ -149,6 +159,12 @@ class Reconciler:
                 if pod.holds_node:
                     self._look_later(pod)
 
+    def _write_after_all(self, key: str) -> None:
+        """Nobody binds a pod with what was told of it."""
+        pod = self._watches.pods.get(key)
+        if pod is not None:
+            self._enqueue(pod)
+
     def _look_later(self, pod: Pod) -> float:
         """Look again whether it is adrift; since when it is."""
         now = asyncio.get_running_loop().time()
@@ -158,7 +174,8 @@ class Reconciler:
         return self._adrift.setdefault(pod.key, now)
 
     def _matters(self, old: Pod, new: Pod) -> bool:
-        echo = self._writer.is_own_echo(old, new)
+        # Both take note of it.
+        echo = self.assignments.heard_of(new) | self._writer.is_own_echo(old, new)
         if new.spec.node_name != old.spec.node_name and new.key in self._awaiting_node:
             return True
         ignored = _NOT_OURS_TO_READ | ({names.POD_GROUP_ANNOTATION, names.SUBGROUP_LABEL} if echo else set())
@@ -182,6 +199,7 @@ class Reconciler:
 
     def _forget(self, pod: Pod) -> None:
         self._writer.forget_pod(pod.key)
+        self.assignments.forget(pod.key)
         self._failing.discard(pod.key)
         self._doubtful.discard(pod.key)
         self._awaiting_node.discard(pod.key)
@@ -191,7 +209,10 @@ class Reconciler:
 
     # --- looking at it -------------------------------------------------------------------------
     async def _reconcile(self, key: WorkloadKey) -> float | None:
-        """1. Decide for each pod. 2. Write each group once. 3. Make pods members. Seconds until a retry."""
+        """1. Decide for each pod. 2. Write each group once. 3. Tell of its pods, or write on them.
+
+        Gives the seconds until a retry.
+        """
         for thinned in self._thinned.pop(key, ()):
             self._look_at_one_left(thinned)
         pods = self._take(key)
@@ -302,7 +323,9 @@ class Reconciler:
         name = wanted.pod_group.metadata.name
         async with asyncio.TaskGroup() as tasks:
             for pod, sub_group in wanted.members:
-                if self._writer.is_member(pod, name, sub_group):
+                if self._writer.is_member(pod, name, sub_group) or self.assignments.tell(
+                    pod, name, sub_group
+                ):
                     self._succeed(pod)
                 else:
                     tasks.create_task(self._assign(pod, name, sub_group, failed))

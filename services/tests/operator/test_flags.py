@@ -37,6 +37,8 @@ EVERYTHING = {
     each: {"service": {"enabled": True}} for each in ("insight", "nodeScaleAdjuster", "numaPlacementExporter")
 }
 #: Each is right somewhere, and wrong somewhere else.
+#: What the installation says beside whatever is added, as far as that bears on it.
+GIVEN = {"podGrouper": ("--grpc-listen=:9093",)}
 ODD = [
     "", "abc", "a b", "a=b", "a,b==", "a=b-c", "a=b,c=d", "0", "-1", "1", "0.5", "7", "99999", "1e3",
     "inf", "nan", "true", "TRUE", "off", "maybe", "loud", "info,kai.kube=debug", "kai.nowhere=debug",
@@ -97,7 +99,8 @@ def test_a_value_of_a_flag_is_refused_where_its_process_would_refuse_it(componen
         for flag in settable(component)
         if flag != "partition-label-value"  # a shard says that itself
         for text in ODD
-        if taken(component, flag, text) != reads(MODULES[component], f"--{flag}={text}")
+        if taken(component, flag, text)
+        != reads(MODULES[component], *GIVEN.get(component, ()), f"--{flag}={text}")
     ]
     assert different == []
 
@@ -178,7 +181,6 @@ def test_what_fields_of_a_shard_may_say_its_scheduler_can_read():
         ("binder", "plugins", "{", "is '{': must be a JSON object"),
         ("queueController", "redis-url", "redis://theirs:6379/0", "write rediss:// in --redis-url"),
         ("podGrouper", "lease-duration", "1s", "--lease-renew-deadline, and that below --lease-duration"),
-        ("podGrouper", "grpc-listen", ":9", "previews are served to other machines with TLS only"),
     ],
 )
 def test_a_value_that_cannot_be_read_is_told_by_its_field(component, flag, text, said):
@@ -187,6 +189,23 @@ def test_a_value_that_cannot_be_read_is_told_by_its_field(component, flag, text,
     (problem,) = caught.value.problems
     assert problem.field == f"spec.{component}.service.extraArgs.{flag}"
     assert said in problem.text
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [({"previews": "true"}, "previews"), ({"previews": "true", "grpc-listen": ":9"}, "previews")],
+)
+def test_previews_are_served_to_others_only_where_processes_have_certificates(given, field):
+    said = {"podGrouper": {"service": {"extraArgs": given}}}
+    assert a_config(said).pod_grouper.service.extra_args == given
+    with pytest.raises(InvalidSpec) as caught:
+        a_config({**said, "global": {"tls": {"enabled": False}}})
+    (problem,) = caught.value.problems
+    assert problem.field == f"spec.podGrouper.service.extraArgs.{field}"
+    assert "previews are served to other machines with TLS only" in problem.text
+    here = {"previews": "true", "grpc-listen": "127.0.0.1:9"}
+    said = {"podGrouper": {"service": {"extraArgs": here}}, "global": {"tls": {"enabled": False}}}
+    assert a_config(said).pod_grouper.service.extra_args == here
 
 
 def test_what_a_shard_says_is_looked_at_beside_what_the_config_says():

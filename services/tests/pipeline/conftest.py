@@ -31,6 +31,8 @@ from kai_binder.service import BinderService
 from kai_binder.settings import BinderSettings
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
+from kai_pod_grouper.service import PodGrouperService
+from kai_pod_grouper.settings import PodGrouperSettings
 from kai_podgroup_controller.service import PodGroupControllerService
 from kai_podgroup_controller.settings import PodGroupControllerSettings
 from kai_scheduler.service import SchedulerService
@@ -91,6 +93,18 @@ class Cluster:
         told = {"enable_podgroup_webhook": False, "leader_elect": False, **settings}
         service = PodGroupControllerService(PodGroupControllerSettings(**told))
         return in_this_process(service, self.kubeconfig)
+
+    def pod_grouper(self, **settings):
+        """One that annotates nothing which a bind can say, unless it is told to."""
+        told = {
+            "grpc_listen": "127.0.0.1:0",
+            "annotate_after": 3600,
+            "lease_retry_period": 0.2,
+            "lease_duration": 2,
+            "lease_renew_deadline": 1.5,
+            **settings,
+        }
+        return in_this_process(PodGrouperService(PodGrouperSettings(**told)), self.kubeconfig)
 
     def binder(self, **settings):
         return in_this_process(BinderService(BinderSettings(**settings)), self.kubeconfig)
@@ -185,6 +199,22 @@ class Cluster:
             "spec": {"schedulerName": names.SCHEDULER_NAME, "containers": [container], **spec},
         }
         return await self.client.create(PODS, body, namespace=namespace)
+
+    async def bare_pod(self, name, *, gpus=1, owner=None, **annotations):
+        """A pod as its user leaves it: the pod-grouper has to find its group."""
+        resources = {
+            "requests": {"cpu": "1", names.NVIDIA_GPU: str(gpus)},
+            "limits": {names.NVIDIA_GPU: str(gpus)},
+        }
+        metadata = {"name": name, "labels": {names.QUEUE_LABEL: "test"}, "annotations": annotations}
+        if owner is not None:
+            meta = owner["metadata"]
+            metadata["ownerReferences"] = [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]}
+            ]
+        container = {"name": "main", "image": "x", "resources": resources}
+        spec = {"schedulerName": names.SCHEDULER_NAME, "containers": [container]}
+        return await self.client.create(PODS, {"metadata": metadata, "spec": spec}, namespace="default")
 
     async def get(self, name, *, namespace="default", res=PODS):
         return await self.client.get(res, name, namespace=namespace)

@@ -119,13 +119,16 @@ async def cluster(tmp_path):
 
 
 @asynccontextmanager
-async def a_pod_grouper(cluster, **settings):
-    """A pod-grouper with its own connections; gives its reconciler."""
+async def a_pod_grouper(cluster, *, clock=None, **settings):
+    """A pod-grouper with its own connections; gives its reconciler.
+
+    With a clock somebody has to look by it which pods are late.
+    """
     registry = CollectorRegistry()
     async with KubeClient.connect(cluster.kubeconfig, user_agent="kai-pod-grouper") as client:
         events = EventRecorder(client, controller="pod-grouper")
         watches, reconciler = assemble(
-            client, PodGrouperSettings(**settings), events=events, registry=registry
+            client, PodGrouperSettings(**settings), events=events, registry=registry, clock=clock
         )
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(watches.run()), tasks.create_task(events.run())]

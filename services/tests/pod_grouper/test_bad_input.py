@@ -90,9 +90,9 @@ spec: {{schedulerName: kai-scheduler, containers: [{{name: main, image: x}}]}}
 @pytest.mark.parametrize("listen", [":9090", "0.0.0.0:9090", "10.0.0.1:9090", "[::]:9090"])
 def test_previews_for_other_machines_need_tls(listen):
     with pytest.raises(SettingsError, match="with TLS only"):
-        PodGrouperSettings.parse([f"--grpc-listen={listen}"])
+        PodGrouperSettings.parse([f"--grpc-listen={listen}", "--previews"])
     assert PodGrouperSettings.parse(
-        [f"--grpc-listen={listen}", "--tls-ca=a", "--tls-cert=b", "--tls-key=c"]
+        [f"--grpc-listen={listen}", "--previews", "--tls-ca=a", "--tls-cert=b", "--tls-key=c"]
     ).tls
 
 
@@ -145,6 +145,7 @@ async def test_pods_are_grouped_while_a_preview_is_read(monkeypatch):
 
 def test_no_previews_are_served_unless_somebody_asks_for_them():
     assert PodGrouperSettings.parse([]).grpc_listen == ""
+    assert not PodGrouperSettings.parse(["--grpc-listen=:9093"]).previews
 
 
 def _spoil(body, chosen):

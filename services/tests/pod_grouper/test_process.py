@@ -66,6 +66,12 @@ class Process:
 @asynccontextmanager
 async def a_process(cluster, *flags):
     listen = ("--health-listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--grpc-listen=127.0.0.1:0")
+    lease = (
+        "--previews",
+        "--lease-duration=2s",
+        "--lease-renew-deadline=1500ms",
+        "--lease-retry-period=200ms",
+    )
     command = (
         sys.executable,
         "-m",
@@ -73,7 +79,9 @@ async def a_process(cluster, *flags):
         "--log-json=true",
         f"--kubeconfig={cluster.kubeconfig}",
     )
-    process = await asyncio.create_subprocess_exec(*command, *listen, *flags, stderr=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        *command, *listen, *lease, *flags, stderr=asyncio.subprocess.PIPE
+    )
     found = Process(process)
     reading = asyncio.create_task(found.read_log())
     try:
@@ -99,7 +107,7 @@ async def test_it_groups_previews_tells_that_it_is_ready_and_drains(cluster):
         external = await grouper.logged("Detected pod with no owner but with podgroup annotation")
         assert external["pod"] == "default/outside"
 
-        port = (await grouper.logged("serving previews"))["port"]
+        port = (await grouper.logged("serving"))["port"]
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             service = grouping_pb2_grpc.GroupingServiceStub(channel)
             found = await service.Preview(grouping_pb2.PreviewRequest(manifest=MANIFEST), timeout=patience())
@@ -116,16 +124,10 @@ async def test_it_groups_previews_tells_that_it_is_ready_and_drains(cluster):
 
 
 async def test_of_two_replicas_one_groups_and_the_other_takes_over(cluster):
-    flags = (
-        "--leader-elect",
-        "--lease-duration=2s",
-        "--lease-renew-deadline=1500ms",
-        "--lease-retry-period=200ms",
-    )
-    async with a_process(cluster, *flags) as first:
+    async with a_process(cluster, "--leader-elect") as first:
         await first.logged("leading")
-        async with a_process(cluster, *flags) as second:
-            await second.logged("serving previews")
+        async with a_process(cluster, "--leader-elect") as second:
+            await second.logged("serving")
             await cluster.create(a_pod("one"))
             await eventually(has_members(cluster, "one"))
             await first.end(signal.SIGKILL)
@@ -155,7 +157,7 @@ async def test_a_wrong_flag_is_named_and_ends_it_with_2(flag, message):
 
 async def test_a_taken_port_is_named_and_ends_it(cluster):
     async with a_process(cluster) as first:
-        port = (await first.logged("serving previews"))["port"]
+        port = (await first.logged("serving"))["port"]
         async with (
             a_process(cluster, f"--grpc-listen=127.0.0.1:{port}") as second,
             within("the pod-grouper ends"),

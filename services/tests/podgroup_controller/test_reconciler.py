@@ -195,6 +195,26 @@ async def test_a_group_that_does_not_fit_is_told_at_once_in_one_write(build):
     ]
 
 
+async def test_pods_that_say_only_later_that_they_are_of_a_group_are_told_as_well_and_once(build):
+    async with World(build) as world:
+        world.group()
+        found = build.outcome(pod_messages={"team/worker": "0/3 nodes", "team/other": "0/3 nodes"})
+        world.session(found)
+        await asyncio.sleep(3)
+        assert world.recorder.reasons() == [("PodGroup", "train", "Unschedulable")]
+        for name in ("worker", "other"):
+            world.pod(name)
+            await asyncio.sleep(3)
+        world.pod("other", version=3)
+        await asyncio.sleep(3)
+    assert world.recorder.reasons() == [
+        ("PodGroup", "train", "Unschedulable"),
+        ("Pod", "worker", "Unschedulable"),
+        ("Pod", "other", "Unschedulable"),
+    ]
+    assert {name for name, _ in world.api.written("pods/status")} == {"worker", "other"}
+
+
 async def test_why_a_group_waits_is_told_at_once_and_before_its_pods_tell_it(build):
     async with World(build) as world:
         world.group()

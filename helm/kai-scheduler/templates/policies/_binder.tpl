@@ -41,8 +41,8 @@
   resources: [pods/binding]
   operations: [CREATE]
   rules:
-    - expression: "!has(object.metadata.annotations) || object.metadata.annotations.all(k, k in {{ include "kai.bindingAnnotations" . | fromYamlArray | toJson | replace "\"" "'" }})"
-      message: a Binding of this account may carry only the annotations that tell what was granted
+    - expression: "!has(object.metadata.annotations) || object.metadata.annotations.all(k, k in {{ append (include "kai.bindingAnnotations" . | fromYamlArray) "pod-group-name" | toJson | replace "\"" "'" }})"
+      message: a Binding of this account may carry only the annotations that tell the pod group and what was granted
     # Kubernetes itself adds the labels of the node's topology.
     - expression: "!has(object.metadata.labels) || object.metadata.labels.all(k, k.startsWith('topology.kubernetes.io/'))"
       message: a Binding of this account may carry no labels but those of the topology

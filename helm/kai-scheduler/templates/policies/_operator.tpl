@@ -7,6 +7,7 @@
 - queue-webhook-tls-secret
 - scheduler-grpc-tls-secret
 - binder-grpc-tls-secret
+- pod-grouper-grpc-tls-secret
 - podgroup-controller-grpc-tls-secret
 - queue-controller-grpc-tls-secret
 - insight-grpc-tls-secret

@@ -58,6 +58,8 @@ class PortSpec(Fields):
     name: str = value(SHORT_NAME, "webhook", meaning="Name of the port.")
 
 
+#: Where the pod-grouper tells schedulers of groups.
+POD_GROUPER_GRPC_PORT: Final = 9093
 METRICS_PORT: Final = PortSpec(port=8080, target_port=8080, name="metrics")
 
 

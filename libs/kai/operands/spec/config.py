@@ -17,6 +17,7 @@ from kai.operands.spec.additions import (
     RedisSpec,
 )
 from kai.operands.spec.components import (
+    POD_GROUPER_GRPC_PORT,
     AdmissionSpec,
     BinderSpec,
     InsightSpec,
@@ -91,7 +92,9 @@ class ConfigSpec(Fields):
         if component == "pod_grouper" and spec.k8s_client_config.qps:
             client = spec.k8s_client_config
         given = {flag: str(said) for flag, said in (("qps", client.qps), ("burst", client.burst)) if said}
-        if component == "insight" and self.everywhere.tls.enabled:
+        if component == "pod_grouper":
+            given["grpc-listen"] = f":{POD_GROUPER_GRPC_PORT}"
+        if component in ("insight", "pod_grouper") and self.everywhere.tls.enabled:
             given["tls-ca"] = "ca.crt"
         return given | (self._beside_redis() if component in _USERS_OF_REDIS else {})
 

@@ -130,7 +130,7 @@ def _burst(values: _Values) -> None:
 
 
 def _previews(values: _Values) -> None:
-    if values.component == "podGrouper":
+    if values.of("previews", False):
         flag_rules.previews_stay_here(values.of("grpc-listen", ""), tls=values.tls)
 
 
@@ -151,7 +151,7 @@ def _redis(values: _Values) -> None:
 _RULES: Final[tuple[tuple[tuple[str, ...], Callable[[_Values], None]], ...]] = (
     (("lease-duration", "lease-renew-deadline", "lease-retry-period"), _leases),
     (("burst", "qps"), _burst),
-    (("grpc-listen",), _previews),
+    (("previews", "grpc-listen"), _previews),
     (("http-listen",), _tokens),
     (("redis-url", "redis-ca", "redis-server-name", "redis-password-file"), _redis),
 )

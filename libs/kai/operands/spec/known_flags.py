@@ -345,6 +345,8 @@ FLAGS: Final[dict[str, dict[str, str]]] = {
         "zap-time-encoding": "",
     },
     "podGrouper": {
+        "advertise-host": "text",
+        "annotate-after": "duration ge=0",
         "burst": "integer ge=0",
         "config": "text",
         "connect-timeout": "duration ge=0",
@@ -376,6 +378,7 @@ FLAGS: Final[dict[str, dict[str, str]]] = {
         "namespace-label-selector": "selector",
         "nodepool-label-key": "text",
         "pod-label-selector": "selector",
+        "previews": "switch",
         "profiler-port": "integer ge=0 le=65535",
         "qps": "number ge=0",
         "queue-label-key": "text",
