@@ -1,6 +1,6 @@
 """Decides recorded cycles again as they come, and says where it comes to another end.
 
-What waits in the state that it comes to is looked at in between (:mod:`kai_insight.examiner`).
+What waits in the state that it comes to is looked at beside, in copies (:mod:`kai_insight.examiner`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import gc
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 import structlog
 
+from kai.answers.situation import Situation
 from kai.history.recordings import Entry
+from kai.model.ids import PodGroupKey
+from kai.model.verdicts import GroupVerdict
 from kai.replay.cycles import RecordingError, Replay, read_cycle
 from kai_insight.examiner import Examiner
 from kai_insight.live.live import Live
@@ -60,7 +63,7 @@ class Examination:
 
 
 class Checker:
-    """Of one shard. It works in a thread of its own, behind those that have something to answer."""
+    """Of one shard. It works in threads of its own, behind those that have something to answer."""
 
     def __init__(
         self,
@@ -80,9 +83,13 @@ class Checker:
         self._last = 0
         self._news = asyncio.Event()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="replay", initializer=_give_way)
+        #: Looks at copies. Its thread is made when there is one.
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="examine", initializer=_give_way)
         self._lives = live or Live()
         self._live = self._lives.open(shard, self._asked)
-        self._task = asyncio.create_task(self._run(), name=f"replay {shard}")
+        self._tasks = [asyncio.create_task(self._run(), name=f"replay {shard}")]
+        if examination is not None:
+            self._tasks.append(asyncio.create_task(self._examine(examination), name=f"examine {shard}"))
 
     def put(self, entry: Entry) -> None:
         """Have a base, or a cycle, looked at soon."""
@@ -98,11 +105,12 @@ class Checker:
 
     async def close(self) -> None:
         """Look at nothing any more."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._lives.close(self._live)
-        self._worker.shutdown(wait=False, cancel_futures=True)
+        for worker in (self._worker, self._reader):
+            worker.shutdown(wait=False, cancel_futures=True)
         if self._examination is not None:
             self._examination.verdicts.drop(self._shard)
 
@@ -115,34 +123,41 @@ class Checker:
         while True:
             while not self._waiting:
                 self._news.clear()
-                if self._examination is None:
-                    await self._news.wait()
-                else:
-                    await self._examine_until_news(self._examination)
+                await self._news.wait()
             entry = self._waiting.popleft()
             self._size -= len(entry.data)
             await loop.run_in_executor(self._worker, self._look, entry)
 
-    async def _examine_until_news(self, examination: Examination) -> None:
-        """Look at what waits as often as is due; only ever in the state that the last cycle left."""
+    async def _examine(self, examination: Examination) -> None:
+        """Look at what waits as often as is due: at copies of the state that the last cycle left.
+
+        They are looked at in another thread, so that neither cycles nor who looks on have to wait for it.
+        """
         loop = asyncio.get_running_loop()
-        while not self._waiting:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(examination.wait):
-                    await self._news.wait()
-                    return
+        while True:
+            await asyncio.sleep(examination.wait)
             began = loop.time()
-            if self._replay is not None:  # without a state what was found before stands
-                look = examination.examiner.look
-                try:
-                    found = await loop.run_in_executor(self._worker, look, self._replay)
-                except Exception:  # noqa: BLE001 (replays go on, and the next look may be right)
-                    _log.exception("what waits cannot be looked at", shard=self._shard)
-                else:
-                    waiting = examination.examiner.waiting
-                    examination.verdicts.take(self._shard, found, waiting=waiting)
-                    examination.verdicts.place(self._shard, examination.examiner.places)
+            try:
+                await self._examine_once(examination)
+            except Exception:  # noqa: BLE001 (replays go on, and the next look may be right)
+                _log.exception("what waits cannot be looked at", shard=self._shard)
             examination.done(loop.time() - began)
+
+    async def _examine_once(self, examination: Examination) -> None:
+        examiner = examination.examiner
+
+        def take() -> Situation | None:
+            replay = self._replay
+            return None if replay is None else examiner.take(replay)
+
+        if self._replay is None:  # without a state what was found before stands
+            return
+        taken = await self._asked(take)
+        found: Mapping[PodGroupKey, GroupVerdict | None] = {}
+        if taken is not None:
+            found = await asyncio.get_running_loop().run_in_executor(self._reader, examiner.find, taken)
+        examination.verdicts.take(self._shard, found, waiting=examiner.waiting)
+        examination.verdicts.place(self._shard, examiner.places)
 
     def _look(self, entry: Entry) -> None:
         try:

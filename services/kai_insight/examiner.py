@@ -64,11 +64,8 @@ class Examiner:
         """Groups that waited at the last look."""
         return frozenset(self._looked_at)
 
-    def look(self, replay: Course) -> Mapping[PodGroupKey, GroupVerdict | None]:
-        """What was found of those groups that there was time for, None where it is nothing that lasts.
-
-        The replay is as before afterwards.
-        """
+    def take(self, replay: Course) -> Situation | None:
+        """What is to be looked at, in the thread that owns the state; None where there is nothing new."""
         state, now = replay.state, self._now()
         self._looks += 1
         self._looked_at = {
@@ -78,16 +75,18 @@ class Examiner:
         }
         if not self._looked_at or self._is_too_large(len(state.tasks)):
             self.places = {}
-            return {}
-        if self._is_old(replay, now):
-            return {}
-        situation = situation_of(replay, now=now)
+            return None
+        return None if self._is_old(replay, now) else situation_of(replay, now=now)
+
+    def find(self, situation: Situation) -> Mapping[PodGroupKey, GroupVerdict | None]:
+        """What was found of those groups that there was time for, None where it is nothing that lasts.
+
+        In any thread, as it is a copy. Those that were not looked at for the longest time come first, and of
+        these the oldest.
+        """
         situation.prepare()
         self.places = _places(situation)
-        return self._answers(situation, [state.jobs[key] for key in self._looked_at])
-
-    def _answers(self, situation: Situation, jobs: list[Job]) -> dict[PodGroupKey, GroupVerdict | None]:
-        """Those that were not looked at for the longest time first, and of these the oldest."""
+        jobs = [situation.state.jobs[key] for key in self._looked_at]
         jobs.sort(key=lambda job: (self._looked_at[job.key], job.created, job.key))
         began = self._clock()
         found: dict[PodGroupKey, GroupVerdict | None] = {}

@@ -135,14 +135,16 @@ class Mirror:
             looked = self.shard.followers or now - self.shard.looked_at < _LOOKED_SECONDS
             if looked and now >= due and self.shard.glance.version:
                 try:
-                    await self._asked(self._look)
+                    await self._look()
                 except Exception:  # noqa: BLE001 (the picture goes on, and the next look may be right)
                     _log.exception("what waits cannot be looked at")
                 took = self._clock() - now
                 due = self._clock() + max(EXAMINE_SECONDS, _REST * took)
 
-    def _look(self) -> None:
-        found = self._examiner.look(self)
+    async def _look(self) -> None:
+        """At a copy: who owns the state goes on meanwhile."""
+        taken = await self._asked(lambda: self._examiner.take(self))
+        found = {} if taken is None else await asyncio.to_thread(self._examiner.find, taken)
         verdicts = {key: verdict for key, verdict in self._verdicts.items() if key in self._examiner.waiting}
         for key, verdict in found.items():
             if verdict is None:
