@@ -250,6 +250,7 @@ async def virtual_cluster(site: Site) -> str:
     line = next((line for line in log.splitlines() if _EXTERNAL in line and meta["name"] in line), None)
     expect(line, "pod-grouper's log has no word of it")
     await site.kubectl("delete", "namespace", "virtual", "--wait=false")
+    await site.gone("virtual")  # and its device is another's
     return "its annotation is kept, the pod runs, and the log tells of it"
 
 
