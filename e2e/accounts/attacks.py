@@ -127,7 +127,7 @@ def as_binder(w):
     yield from conditions(w, "PodBound")
     yield (
         w.create(PODS, binding(w, annotations={"gpu-fraction": "1"}), name="waits", subresource="binding"),
-        "only the annotations that tell what was granted",
+        "only the annotations that tell the pod group and what was granted",
     )
     yield (
         w.create(PODS, binding(w, labels={"app": "other"}), name="waits", subresource="binding"),
