@@ -165,7 +165,7 @@ class PodBinder:
                 "name": pod.name,
                 "namespace": pod.namespace,
                 "uid": pod.uid,
-                "annotations": _annotations(decision),
+                "annotations": _annotations(decision, self._watched(decision)),
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
         }
@@ -300,11 +300,15 @@ class _Lock:
             self._locks.pop(self._key, None)
 
 
-def _annotations(decision: BindDecision) -> dict[str, str]:
-    """What the pod has to say once it is bound; most do not say before in which group they are."""
+def _annotations(decision: BindDecision, known: WatchedPod | None) -> dict[str, str]:
+    """What the pod has to say once it is bound; its group only if it does not say so already.
+
+    Policies of a release in which pods were all annotated before do not let a Binding say it.
+    """
     found = {names.RECEIVED_RESOURCE_TYPE: decision.resource_type.annotation}
     group = decision.pod.pod_group.partition("/")[2]
-    if group:
+    said = "" if known is None else known.annotations.get(names.POD_GROUP_ANNOTATION, "")
+    if group and said != group:
         found[names.POD_GROUP_ANNOTATION] = group
     if decision.numa_zones:
         found[names.NUMA_PREDICTED] = msgspec.json.encode(decision.numa_zones).decode()

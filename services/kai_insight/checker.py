@@ -208,7 +208,6 @@ class Checker:
             self._live.move(replay, again.touched, at=again.record.now, shares=again.result.shares)
             return
         self._lose("the last cycle came out otherwise")  # what follows builds on what was decided then
-        self._metrics.differing.labels(self._shard).inc()
         _log.error(
             "a cycle would be decided otherwise if it were decided again; please report this, with "
             "`kai replay --cycle`",
@@ -217,6 +216,7 @@ class Checker:
             cycle=entry.version,
             differences=list(again.differences())[:_SHOWN],
         )
+        self._metrics.differing.labels(self._shard).inc()
 
 
 def _give_way() -> None:
