@@ -48,7 +48,9 @@ async def test_back_leads_to_the_view_before(mock, page):
         await tab.has(f".view-{name}")
     await tab.js("history.back()")
     await tab.has(".view-cluster")
-    assert await tab.js("document.title") == "Cluster · KAI"
+    await eventually(
+        lambda: tab.js("document.title"), lambda title: title == "Cluster · KAI", what="the title follows"
+    )
 
 
 async def test_an_address_that_leads_nowhere_leads_to_what_waits(mock, page):
