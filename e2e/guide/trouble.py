@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
@@ -247,7 +248,8 @@ async def _explained(site: Site, subject: str) -> str:
     """What ``kai explain`` says once it speaks of nodes that refuse; the reason."""
 
     async def look() -> str:
-        command = ("kai", f"--kubeconfig={site.kubeconfig}", "explain", subject, f"--namespace={WORK}")
+        options = (f"--kubeconfig={site.kubeconfig}", "explain", subject, f"--namespace={WORK}")
+        command = (sys.executable, "-m", "kai_cli", *options)
         return await site.run(*command)
 
     text = await deadlines.eventually(
