@@ -162,6 +162,24 @@ class Tab:
         await self.pointer("mousePressed", left + width / 2, top + height / 2)
         await self.pointer("mouseReleased", left + width / 2, top + height / 2)
 
+    async def choose(self, selector: str, text: str) -> None:
+        """Activate the first such element in which that is written."""
+        chosen = (
+            f"[...document.querySelectorAll({json.dumps(selector)})]"
+            f".find(e => e.innerText.includes({json.dumps(text)}))"
+        )
+        await eventually(lambda: self.js(f"!!{chosen}"), what=f"{text!r} stands in one of {selector}")
+        await self.js(f"{chosen}.click()")
+
+    async def focus(self, selector: str) -> None:
+        await self.has(selector)
+        await self.js(f"document.querySelector({json.dumps(selector)}).focus()")
+
+    async def submit(self) -> None:
+        """The form of the view."""
+        await self.has("form")
+        await self.js("document.querySelector('form').requestSubmit()")
+
     async def pointer(self, kind: str, x: float, y: float, **more: Any) -> None:
         pressed = {"button": "left", "clickCount": 1} if kind in ("mousePressed", "mouseReleased") else {}
         await self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **pressed, **more)

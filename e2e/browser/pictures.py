@@ -72,10 +72,10 @@ async def _take(browser: Chromium, mock: Mock, picture: Picture, folder: Path) -
     await tab.goto(mock.url + picture.address)
     await tab.has(picture.awaits)
     if picture.name == "what-if":
-        await tab.js("document.querySelector('form').requestSubmit()")
+        await tab.submit()
         await tab.has(".tiles")
     if picture.name == "workload":
-        await tab.js("[...document.querySelectorAll('button')].find(b => b.innerText === 'Forecast').click()")
+        await tab.choose("button", "Forecast")
         await tab.has(".forecast")
     await eventually(lambda: tab.count(".loading"), lambda number: number == 0, what="all has been told")
     # Two frames later what was told last has been drawn.

@@ -15,7 +15,7 @@ async def test_filters_are_in_the_address_and_come_back_with_it(mock, page):
     expected = [row for row in server.world.waiting if row["verdict"] == "CHANGE"]
     await eventually(lambda: shown(tab), lambda rows: len(rows) == len(expected), what="only these are shown")
     assert await tab.address() == "#/waiting?verdict=CHANGE"
-    await tab.js("document.querySelector('input[aria-label=Text]').focus()")
+    await tab.focus("input[aria-label=Text]")
     await tab.write("taint")
     await eventually(tab.address, lambda now: now == "#/waiting?verdict=CHANGE&text=taint")
     some = await eventually(
@@ -31,7 +31,7 @@ async def test_an_order_is_in_the_address(mock, page):
     server = await mock(waiting=40)
     tab = await page(server, "#/waiting")
     await tab.has("tr[data-row]")
-    await tab.js("[...document.querySelectorAll('.head-sort')].find(b => b.innerText === 'GPUs').click()")
+    await tab.choose(".head-sort", "GPUs")
     largest = max(row["gpus"] for row in server.world.waiting)
     await eventually(
         lambda: tab.js("[...document.querySelector('tr[data-row=\"0\"]').children].at(-2).innerText"),
@@ -61,7 +61,7 @@ async def test_an_address_that_leads_nowhere_leads_to_what_waits(mock, page):
 async def test_a_node_that_is_chosen_on_the_map_is_in_the_address(mock, page):
     tab = await page(await mock(gpus=8), "#/cluster")
     await tab.has(".map canvas")
-    await tab.js("document.querySelector('.map canvas').focus()")
+    await tab.focus(".map canvas")
     await tab.press("ArrowRight", "Enter")
     await eventually(tab.address, lambda now: now == "#/cluster?node=gpu-1")
     await tab.has(".pane .device", 8)

@@ -44,7 +44,7 @@ async def test_arrows_go_from_row_to_row_and_enter_opens(mock, page):
     server = await mock(waiting=80)
     tab = await page(server, "#/waiting")
     await tab.has("tr[data-row]", 10)
-    await tab.js("document.querySelector('tr[data-row=\"0\"] .row-open').focus()")
+    await tab.focus('tr[data-row="0"] .row-open')
     await tab.press("ArrowDown", "ArrowDown", "Enter")
     row = server.world.waiting[2]
     await tab.sees(row["name"], ".ladder")
@@ -65,7 +65,7 @@ async def test_escape_closes_what_is_opened(mock, page):
     row = server.world.waiting[0]
     tab = await page(server, f"#/waiting?open={row['namespace']}/{row['name']}")
     await tab.has(".pane .ladder")
-    await tab.js("document.querySelector('.pane-close').focus()")
+    await tab.focus(".pane-close")
     await tab.press("Escape")
     await tab.lacks(".pane")
     assert await tab.address() == "#/waiting"
@@ -74,7 +74,7 @@ async def test_escape_closes_what_is_opened(mock, page):
 async def test_the_map_is_walked_and_zoomed_by_keys_and_tells_where_one_is(mock, page):
     tab = await page(await mock(gpus=256), "#/cluster")
     await tab.has(".map canvas")
-    await tab.js("document.querySelector('.map canvas').focus()")
+    await tab.focus(".map canvas")
     await tab.press("ArrowRight")
     await tab.sees("gpu-1 in zone-a, rack-1", "#map-cursor")
     await tab.press("ArrowRight", "ArrowDown")

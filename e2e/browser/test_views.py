@@ -39,9 +39,7 @@ async def test_what_is_opened_tells_stages_changes_and_forecast(mock, page):
     assert await tab.count(".stage-not-reached") == 2
     assert "kubectl patch queue" in await tab.text(".command code")
     assert server.asked["live/forecast"] == 0
-    await tab.js(
-        "[...document.querySelectorAll('.pane button')].find(b => b.innerText === 'Forecast').click()"
-    )
+    await tab.choose(".pane button", "Forecast")
     await tab.sees("within 7 m", ".forecast")
     await tab.sees("within 1 h 5 m", ".forecast")
 
@@ -181,9 +179,9 @@ async def test_a_workload_has_one_life(mock, page):
 async def test_what_if_tells_who_starts_and_who_is_evicted(mock, page):
     server = await mock()
     tab = await page(server, "#/what-if?change=quota&target=vision")
-    await tab.js("document.querySelector('form').requestSubmit()")
+    await tab.submit()
     await tab.sees("Quota is missing", ".form-lack")
-    await tab.js("document.getElementById('value').focus()")
+    await tab.focus("#value")
     await tab.write("gpu=12")
     await tab.press("Enter")
     await tab.sees("4", ".tile:nth-child(2)")
@@ -195,10 +193,9 @@ async def test_what_if_tells_who_starts_and_who_is_evicted(mock, page):
 async def test_what_if_takes_manifests_that_are_pasted(mock, page):
     server = await mock()
     tab = await page(server, "#/what-if?with=manifests")
-    await tab.has("#manifests")
-    await tab.js("document.getElementById('manifests').focus()")
+    await tab.focus("#manifests")
     await tab.write("kind: Job\nmetadata: {name: x}\n")
-    await tab.js("document.querySelector('form').requestSubmit()")
+    await tab.submit()
     await tab.sees("pods start", ".tiles")
     assert server.asked["live/what-if"] == 1
 
