@@ -91,13 +91,11 @@ class Gate:
         return needed + sorted(others, key=lambda stage: (self.changes.age(stage.concerns), stage.minutes))
 
     def _at_once(self) -> Iterator[list[Stage]]:
-        """The stages in order; with the first that is a host come all its guests."""
+        """The stages in order, each with those that are run beside it."""
         stages = self.in_order()
-        host = next((stage for stage in stages if stage.host), None)
-        guests = [stage for stage in stages if stage.guest and host]
         for stage in stages:
-            if stage not in guests:
-                yield [stage, *guests] if stage is host else [stage]
+            if not stage.beside:
+                yield [stage, *(one for one in stages if one.beside == stage.name)]
 
     # --- one stage -----------------------------------------------------------------------------
     def _timed(self, stage: Stage, before: Sequence[Result]) -> Result:
@@ -143,7 +141,7 @@ class Gate:
     def _do(self, stage: Stage, command: Sequence[str]) -> int | None:
         self.say(f"## minute {self._minutes():.0f}: {shlex.join(command)}")
         left = 60 * (CUT_MINUTES - self._minutes())
-        return self.run(command, seconds=None if stage.needed else max(1.0, left), aside=stage.guest)
+        return self.run(command, seconds=None if stage.needed else max(1.0, left), aside=bool(stage.beside))
 
     # --- time ----------------------------------------------------------------------------------
     def _minutes(self) -> float:

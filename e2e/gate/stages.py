@@ -13,16 +13,15 @@ class Stage:
     ``needed``: it is run whatever the time, to its end, and nothing is run after it has failed.
     ``minutes``: what it takes on a quiet machine of 2 cores.
     ``concerns``: beginnings of paths; a stage comes early if a recent commit has changed something there.
-    ``host``: it lasts as long as a clock says and leaves the machine idle for most of it.
-    ``guest``: no clock judges it; it is run beside the host, at the lowest priority.
+    ``beside``: the stage beside which it is run at the lowest priority, where no clock judges it: one that leaves
+    the machine idle for most of its time.
     """
 
     name: str
     command: tuple[str, ...]
     minutes: float
     needed: bool = False
-    host: bool = False
-    guest: bool = False
+    beside: str = ""
     concerns: tuple[str, ...] = ()
     #: Run before; where it fails, the stage is left out, for a reason that is no fault of this code.
     preparation: tuple[str, ...] = ()
@@ -39,6 +38,9 @@ _TROUBLE: Final = (
     *("make", "--jobs=2", "--keep-going", "--output-sync=line"),
     *("soak", "hostile", "MINUTES=4", "OBJECTS=600"),
 )
+
+_LIFE: Final = "random life, and a hostile tenant"
+_NODES: Final = "the guide on real nodes"
 
 STAGES: Final = (
     Stage("tests", ("make", "test"), minutes=6, needed=True),
@@ -62,11 +64,10 @@ STAGES: Final = (
         ordered=True,
     ),
     Stage(
-        "random life, and a hostile tenant",
+        _LIFE,
         # Both at once: each waits for most of its time.
         _TROUBLE,
         minutes=7,
-        host=True,
         concerns=(
             "e2e/soak/",
             "e2e/hostile/",
@@ -84,7 +85,7 @@ STAGES: Final = (
         ),
     ),
     Stage(
-        "the guide on real nodes",
+        _NODES,
         ("make", "guide"),
         minutes=7,
         concerns=(
@@ -105,14 +106,14 @@ STAGES: Final = (
         "random worlds",
         ("make", "fuzz", "CASES=100"),
         minutes=2,
-        guest=True,
+        beside=_NODES,
         concerns=("libs/kai/engine/", "libs/kai/snapshot/", "libs/kai/replay/"),
     ),
     Stage(
         "the page in a browser",
         ("make", "browser"),
         minutes=4,
-        guest=True,
+        beside=_NODES,
         concerns=(
             "services/kai_insight/web/",
             "services/kai_insight/page/",
@@ -126,7 +127,7 @@ STAGES: Final = (
         "images without a daemon",
         ("make", "images"),
         minutes=5,
-        guest=True,
+        beside=_LIFE,
         concerns=("Dockerfile", ".dockerignore", "requirements-", "sbom.py", "pyproject.toml", "e2e/images/"),
         # Not every machine can: other systems than Debian, users without rights.
         preparation=("make", "images", "ARGS=--base"),

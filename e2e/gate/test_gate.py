@@ -65,9 +65,14 @@ class Meeting(Plan):
         return 1 if command[0] == "guest b" else 0
 
 
+def test_what_is_run_beside_a_stage_names_one_that_is_run_itself():
+    alone = {stage.name for stage in STAGES if not stage.beside}
+    assert {stage.beside for stage in STAGES if stage.beside} <= alone
+
+
 def test_guests_are_run_beside_their_host_and_judged_like_others():
-    host = Stage("host", ("host",), minutes=7, host=True)
-    guests = [Stage(name, (name,), minutes=1, guest=True) for name in ("guest a", "guest b")]
+    host = Stage("host", ("host",), minutes=7)
+    guests = [Stage(name, (name,), minutes=1, beside="host") for name in ("guest a", "guest b")]
     plan = Meeting()
     assert not plan.gate(TESTS, guests[0], LONG, host, guests[1]).decide()
     ran = [line for line in plan.said if line.endswith(("aside", "itself"))]
