@@ -13,8 +13,8 @@ class Stage:
     ``needed``: it is run whatever the time, to its end, and nothing is run after it has failed.
     ``minutes``: what it takes on a quiet machine of 2 cores.
     ``concerns``: beginnings of paths; a stage comes early if a recent commit has changed something there.
-    ``beside``: the stage beside which it is run at the lowest priority, where no clock judges it: one that leaves
-    the machine idle for most of its time.
+    ``beside``: the stage beside which it is run at the lowest priority, where no clock judges it: one that
+    leaves the machine idle for most of its time.
     """
 
     name: str
