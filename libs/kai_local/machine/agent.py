@@ -4,85 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import shutil
-import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
 
-from kai.kube.client import KubeClient, PatchKind
+from kai.kube.client import KubeClient
 from kai.kube.errors import Conflict, KubeError, NotFound
-from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.reflector import Change, Reflector, Removed, Upserted
 from kai.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, SERVICES
 from kai.kube.workqueue import WorkQueue
-from kai.model import names
 from kai.model.rules.phases import has_ended
-from kai_local.machine import status
+from kai_local.machine import naming, status
+from kai_local.machine.health import Health
+from kai_local.machine.hosted import Hosted
 from kai_local.machine.kubelet import serve_kubelet
 from kai_local.machine.launch import (
     CannotLaunch,
-    Check,
     Launch,
     Manifest,
     Surroundings,
     launch,
-    write_mounts,
 )
 from kai_local.machine.materials import at_home, surroundings, write_kubeconfig
 from kai_local.machine.network import serve_proxy, socket_path
 from kai_local.machine.node import register
 from kai_local.machine.options import MachineOptions
 from kai_local.machine.places import Places, pod_address
+from kai_local.machine.program import program_of
+from kai_local.machine.reports import Reports
 from kai_local.machine.routes import Backend, route
 from kai_local.parts.this_machine import NODE, SELECTOR
-from kai_local.processes import probes
-from kai_local.processes.probes import Probe
 from kai_local.processes.records import ProcessRecord
-from kai_local.processes.supervisor import Child, Program, State, Supervisor
+from kai_local.processes.supervisor import Child, State, Supervisor
 
 _WORKERS = 32
 _REGISTER_EVERY = 10.0
 _RETRY_SECONDS = 2.0
-_MOUNTS_EVERY = 30.0
-_SHORT: Final = {"kai-scheduler-default": "scheduler", "kai-redis": "redis"}
 _ADDRESS: Final = "kai.local/address"
-#: How pods name the port at which they answer people.
-_API: Final = "https"
 _HOW = (
     "Runs as a process of this machine, from the programs that are installed here: image, resources, "
     "security context, node selector, affinity and network policies have no effect"
 )
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class Hosted:
-    """A pod with its process. ``told`` is the status that was written last."""
-
-    pod: Manifest
-    launch: Launch
-    child: Child
-    before: status.Before
-    ready: bool = False
-    told: dict[str, Any] | None = None
-    health: asyncio.Task[None] | None = None
-
-    @property
-    def uid(self) -> str:
-        """Of the pod."""
-        return str(self.pod["metadata"]["uid"])
-
-    @property
-    def name(self) -> str:
-        """Of the process."""
-        return self.child.program.name
 
 
 class Machine:
@@ -99,7 +67,7 @@ class Machine:
         self._waiting: set[str] = set()
         self._reserved: set[str] = set()
         self._work: WorkQueue[str] = WorkQueue("pods", maximum_backoff=5.0)
-        self._events = EventRecorder(client, controller="kubelet")
+        self._reports = Reports(client)
         self._supervisor = Supervisor(options.logs, on_change=self._child_changed)
         self._tasks = asyncio.TaskGroup()
 
@@ -128,7 +96,7 @@ class Machine:
     async def _tend_all(self) -> None:
         pods = Reflector(self._client, PODS, dict, label_selector=SELECTOR)
         services = Reflector(self._client, SERVICES, dict, label_selector=SELECTOR)
-        self._tasks.create_task(self._events.run())
+        self._tasks.create_task(self._reports.run())
         self._tasks.create_task(self._stay_registered())
         self._tasks.create_task(services.run(self._service_changed))
         self._tasks.create_task(pods.run(self._pod_changed))
@@ -146,7 +114,7 @@ class Machine:
     # --- what changes --------------------------------------------------------------------------
     def _pod_changed(self, change: Change[Manifest]) -> None:
         if isinstance(change, Upserted):
-            key = _key(change.obj)
+            key = naming.key(change.obj)
             self._pods[key] = change.obj
             self._work.add(key)
         elif isinstance(change, Removed):
@@ -155,7 +123,7 @@ class Machine:
 
     def _service_changed(self, change: Change[Manifest]) -> None:
         if isinstance(change, Upserted):
-            self._services[_key(change.obj)] = change.obj
+            self._services[naming.key(change.obj)] = change.obj
         elif isinstance(change, Removed):
             self._services.pop(change.obj_key, None)
 
@@ -173,8 +141,8 @@ class Machine:
     def _tell_end(self, hosted: Hosted) -> None:
         run = hosted.child.run
         code = status.exit_code(run.exit_status if run else None)
-        _log.warning("process ended", pod=_key(hosted.pod), process=hosted.name, exit_code=code)
-        self._emit(
+        _log.warning("process ended", pod=naming.key(hosted.pod), process=hosted.name, exit_code=code)
+        self._reports.emit(
             hosted.pod, "Warning", "BackOff", f"The process ended with status {code}; it is started again"
         )
 
@@ -192,7 +160,9 @@ class Machine:
             return None
         node = pod["spec"].get("nodeName")
         if not node and await self._is_cordoned():
-            await self._write_status(pod, status.unplaced(f"node {NODE} is unschedulable: uncordon it"))
+            await self._reports.write_status(
+                pod, status.unplaced(f"node {NODE} is unschedulable: uncordon it")
+            )
             return _RETRY_SECONDS
         if not node:
             await self._bind(pod)
@@ -210,7 +180,7 @@ class Machine:
         hosted.pod = pod
         if (over := status.over(pod, hosted.child, hosted.before, now=time.time())) is not None:
             await self._end(key, hosted)
-            await self._write_status(pod, over)
+            await self._reports.write_status(pod, over)
             return None
         await self._tell(hosted)
         return None
@@ -243,8 +213,9 @@ class Machine:
         """Raises :class:`CannotLaunch`; then nothing of it is left."""
         namespace = pod["metadata"]["namespace"]
         alone = int((await self._workload(pod))["spec"].get("replicas", 1)) <= 1
-        address = self._places.take(key, namespace, _application(pod))
-        name = self._reserve_name(pod, alone=alone)
+        address = self._places.take(key, namespace, naming.application(pod))
+        name = naming.free_name(pod, self._reserved | self._supervisor.children.keys(), alone=alone)
+        self._reserved.add(name)
         try:
             one = await self._plan(pod, name, address)
         except BaseException:
@@ -252,22 +223,12 @@ class Machine:
             raise
         finally:  # nothing else runs until it has been started
             self._reserved.discard(name)
-        program = Program(
-            name,
-            tuple(one.command),
-            one.environment,
-            ready=_probe(one.ready) if one.ready else None,
-            address=_shown(one),
-            debug_address=one.debug_address,
-            api_address=api_address(pod, one.address),
-            health=one.ready.url if one.ready and one.ready.url.startswith("http") else "",
-            stop_after=one.stop_after,
-            is_final=lambda ended: status.is_final(pod, status.exit_code(ended)),
-        )
-        child = self._supervisor.start(program)
+        child = self._supervisor.start(program_of(pod, one))
         hosted = self._hosted[key] = Hosted(pod, one, child, status.Before.of(pod))
-        hosted.health = self._tasks.create_task(self._watch_health(key, hosted))
-        self._emit(pod, "Normal", "Started", f"{_HOW}. It listens on {address}")
+        folder = self._options.folder / hosted.uid
+        health = Health(hosted, folder, self._around, self._reports, lambda: self._work.add(key))
+        hosted.health = self._tasks.create_task(health.watch())
+        self._reports.emit(pod, "Normal", "Started", f"{_HOW}. It listens on {address}")
         annotations = {"metadata": {"annotations": {_ADDRESS: address}}}
         await self._client.patch(PODS, pod["metadata"]["name"], annotations, namespace=namespace)
         return hosted
@@ -299,7 +260,8 @@ class Machine:
         others know its address.
         """
         if not any(
-            _kin(one.pod) == _kin(pod) and self._is_ending(key, one) for key, one in self._hosted.items()
+            naming.kin(one.pod) == naming.kin(pod) and self._is_ending(key, one)
+            for key, one in self._hosted.items()
         ):
             return False
         workload = await self._workload(pod)
@@ -340,21 +302,10 @@ class Machine:
             self._work.add(key)
         self._waiting.clear()
 
-    def _reserve_name(self, pod: Manifest, *, alone: bool) -> str:
-        """A name for a pod's process: the service's if there is to be one such pod, else with a number."""
-        base, taken = _base(pod), self._reserved | self._supervisor.children.keys()
-        if alone and base not in taken:
-            name = base
-        else:
-            first = 2 if base in taken else 1
-            name = next(n for i in itertools.count(first) if (n := f"{base}-{i}") not in taken)
-        self._reserved.add(name)
-        return name
-
     def _inherit_name(self, gone: Hosted) -> None:
         """Where a pod took the place of another, its process is called as that one was."""
-        left = [one for one in self._hosted.values() if _base(one.pod) == _base(gone.pod)]
-        if gone.name == _base(gone.pod) and len(left) == 1:
+        left = [one for one in self._hosted.values() if naming.base(one.pod) == naming.base(gone.pod)]
+        if gone.name == naming.base(gone.pod) and len(left) == 1:
             self._supervisor.rename(left[0].name, gone.name)
 
     async def _delete(self, key: str, pod: Manifest, hosted: Hosted | None) -> None:
@@ -362,7 +313,7 @@ class Machine:
             hosted.ready = False
             with contextlib.suppress(KubeError):  # it ends all the same
                 await self._tell(hosted)
-            self._emit(pod, "Normal", "Killing", f"Stopping process {hosted.name}")
+            self._reports.emit(pod, "Normal", "Killing", f"Stopping process {hosted.name}")
             await self._end(key, hosted)
         meta = pod["metadata"]
         with contextlib.suppress(NotFound, Conflict):
@@ -381,33 +332,16 @@ class Machine:
             now=time.time(),
         )
         if found != hosted.told:
-            await self._write_status(hosted.pod, found)
+            await self._reports.write_status(hosted.pod, found)
             hosted.told = found
 
     async def _refuse(self, pod: Manifest, problem: str) -> None:
-        self._emit(pod, "Warning", "Failed", problem)
+        self._reports.emit(pod, "Warning", "Failed", problem)
         found = status.waiting(pod, "CreateContainerConfigError", problem, time.time())
         told = (pod.get("status") or {}).get("containerStatuses") or [{}]
         if told[0].get("state") != found["containerStatuses"][0]["state"]:
-            _log.warning("pod cannot be started", pod=_key(pod), reason=problem)
-            await self._write_status(pod, found)
-
-    async def _write_status(self, pod: Manifest, found: dict[str, Any]) -> None:
-        meta = pod["metadata"]
-        with contextlib.suppress(NotFound, Conflict):
-            await self._client.patch(
-                PODS,
-                meta["name"],
-                {"metadata": {"uid": meta["uid"]}, "status": found},
-                namespace=meta["namespace"],
-                subresource="status",
-                kind=PatchKind.STRATEGIC,
-            )
-
-    def _emit(self, pod: Manifest, kind: str, reason: str, message: str) -> None:
-        meta = pod["metadata"]
-        about = ObjectReference("v1", "Pod", meta["namespace"], meta["name"], meta["uid"])
-        self._events.emit(about, "Warning" if kind == "Warning" else "Normal", reason, message)
+            _log.warning("pod cannot be started", pod=naming.key(pod), reason=problem)
+            await self._reports.write_status(pod, found)
 
     def _write_record(self) -> None:
         """For ``kai local status``."""
@@ -415,41 +349,6 @@ class Machine:
         fresh = self._options.record.with_suffix(".new")
         fresh.write_bytes(msgspec.json.encode(records))
         fresh.replace(self._options.record)
-
-    # --- health --------------------------------------------------------------------------------
-    async def _watch_health(self, key: str, hosted: Hosted) -> None:
-        """Ask its probes for as long as it lives."""
-        checks = [check for check in (hosted.launch.ready, hosted.launch.alive) if check is not None]
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._renew_mounts(hosted))
-            for check in checks:
-                tasks.create_task(self._watch(key, hosted, check))
-
-    async def _renew_mounts(self, hosted: Hosted) -> None:
-        """A Secret or ConfigMap that changes changes in the pods that have it mounted, some time later."""
-        folder = self._options.folder / hosted.uid
-        while True:
-            await asyncio.sleep(_MOUNTS_EVERY)
-            with contextlib.suppress(KubeError, CannotLaunch):  # what is there stays
-                write_mounts(hosted.pod, folder, await self._around(hosted.pod))
-
-    async def _watch(self, key: str, hosted: Hosted, check: Check) -> None:
-        probe, failed = _probe(check), 0
-        while True:
-            await asyncio.sleep(check.every)
-            if hosted.child.state is not State.READY:
-                failed = 0
-                continue
-            failed = 0 if await probe() else failed + 1
-            if hosted.child.state is not State.READY or 0 < failed < check.failures:
-                continue
-            if check is hosted.launch.ready and hosted.ready != (failed == 0):
-                hosted.ready = failed == 0
-                self._work.add(key)
-            if check is hosted.launch.alive and failed and hosted.child.identity is not None:
-                self._emit(hosted.pod, "Warning", "Unhealthy", "Liveness probe failed: the process is killed")
-                hosted.child.identity.signal(signal.SIGKILL)
-                failed = 0
 
     # --- who asks ------------------------------------------------------------------------------
     def _backends(self) -> Iterator[Backend]:
@@ -459,47 +358,3 @@ class Machine:
     def _find_child(self, key: str) -> Child | None:
         hosted = self._hosted.get(key)
         return None if hosted is None else hosted.child
-
-
-def _key(obj: Manifest) -> str:
-    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
-
-
-def _application(pod: Manifest) -> str:
-    labels = pod["metadata"].get("labels") or {}
-    return str(labels.get("app") or pod["spec"]["containers"][0]["name"])
-
-
-def _kin(pod: Manifest) -> tuple[str, str]:
-    """Equal for pods that have one place after the other."""
-    return pod["metadata"]["namespace"], _application(pod)
-
-
-def _base(pod: Manifest) -> str:
-    """The name of a pod's process where it is the only one: that of the service, whatever the shard."""
-    application, namespace = _application(pod), pod["metadata"]["namespace"]
-    name = _SHORT.get(application, application)
-    return name if namespace == names.NAMESPACE else f"{name}.{namespace}"
-
-
-def _probe(check: Check) -> Probe:
-    if check.url.startswith("tcp://"):
-        host, _, port = check.url.removeprefix("tcp://").rpartition(":")
-        return probes.tcp(host, int(port))
-    return probes.http(check.url)
-
-
-def api_address(pod: Manifest, address: str) -> str:
-    """Where a pod at an address answers people and programs over HTTP; empty where it does not say."""
-    for container in pod["spec"]["containers"]:
-        for port in container.get("ports") or ():
-            if port.get("name") == _API:
-                return f"https://{address}:{port['containerPort']}"
-    return ""
-
-
-def _shown(one: Launch) -> str:
-    """The address that a user can ask."""
-    if one.ready is None or not one.ready.url.startswith("http"):
-        return one.address
-    return one.ready.url.removesuffix("/readyz")

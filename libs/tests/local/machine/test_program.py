@@ -1,6 +1,6 @@
 """What is told of a pod that runs on this machine."""
 
-from kai_local.machine.agent import api_address
+from kai_local.machine.program import api_address
 
 
 def a_pod(*ports):
