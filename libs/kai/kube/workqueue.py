@@ -84,16 +84,18 @@ class WorkQueue(Generic[K]):
         self._idle.clear()
 
     async def run(self, handler: Callable[[K], Awaitable[float | None]], *, workers: int = 10) -> None:
-        """Work until cancelled. A handler may return seconds after which it wants to see its key again."""
+        """Work until cancelled. A handler may return seconds after which it wants to see its key again.
+
+        What was not done when it is cancelled waits for the next run: who loses a Lease may win it again.
+        """
         self._series.controller.workers.set(workers)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(workers):
                     group.create_task(self._work(handler))
         finally:
-            for timer in self._timers.values():
-                timer.cancel()
-            self._timers.clear()
+            for key in tuple(self._timers):
+                self.add(key)
 
     async def join(self) -> None:
         """Wait until no key waits or is worked on."""
@@ -119,12 +121,15 @@ class WorkQueue(Generic[K]):
             try:
                 with self._series.controller.working():
                     await self._handle(key, handler)
+            except asyncio.CancelledError:
+                self._again.add(key)
+                raise
             finally:
                 self._running.pop(key, None)
                 self._series.worked.observe(time.monotonic() - began)
-            if key in self._again:
-                self._again.discard(key)
-                self._wait(key)
+                if key in self._again:
+                    self._again.discard(key)
+                    self.add(key)
             if not (len(self) or self._running):
                 self._idle.set()
 

@@ -192,6 +192,36 @@ async def test_a_handler_can_ask_to_see_its_key_again():
     assert times[2] - times[0] == pytest.approx(10, abs=0.1)
 
 
+async def test_what_a_run_did_not_finish_is_done_by_the_next():
+    queue, begun, done = WorkQueue("test"), [], []
+
+    async def cut_off(key):
+        begun.append(key)
+        if key == "failed":
+            raise TransportError("away")
+        if key == "later":
+            return 30.0
+        if key == "changed":
+            queue.add(key)
+        return await asyncio.Event().wait()
+
+    async def handler(key):
+        done.append(key)
+
+    keys = ["failed", "later", "cut off", "changed", "not begun"]
+    queue.add_after("due", 30)
+    for key in keys:
+        queue.add(key)
+    await working(queue, cut_off, until=lambda: len(begun) == 4, workers=2)
+    assert "not begun" not in begun
+    await working(queue, handler, until=lambda: len(queue) == 0, workers=2)
+    await queue.join()
+    assert sorted(done) == sorted([*keys, "due"])
+    queue.add("changed")
+    await working(queue, handler, until=lambda: len(queue) == 0)
+    assert done.count("changed") == 2
+
+
 async def test_join_waits_for_everything_that_was_added():
     queue, done = WorkQueue("test"), []
 
