@@ -129,8 +129,15 @@ class Writer:
         if not batch and (now - self._seen_at < SEEN_SECONDS or not self._looking()):
             return True
         records = list(batch.values())
+        anew = bool(self._state.trouble)
+
+        def add() -> None:
+            if anew:  # it may be another database than before, without a table
+                self._store.prepare()
+            self._store.add(records, seen=now)
+
         try:
-            await self._state.asked(lambda: self._store.add(records, seen=now))
+            await self._state.asked(add)
         except BaseException as error:
             self._buffer.give_back(batch)
             if not isinstance(error, HistoryError):

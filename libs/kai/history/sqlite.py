@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from pathlib import Path
 from typing import Any, Final
 
 from kai.history.databases import Transaction
@@ -15,6 +16,13 @@ _MODE: Final = 0o600
 _PAGES_AT_ONCE: Final = 2000
 #: As SQLite tells ``auto_vacuum``.
 _INCREMENTAL: Final = 2
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that knows which file it has open."""
+
+    #: Device and number.
+    file: tuple[int, int] | None = None
 
 
 class SqliteDriver:
@@ -31,9 +39,14 @@ class SqliteDriver:
         os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _MODE))
         # Transactions are begun in words, so that one that writes says so at its beginning.
         connection = sqlite3.connect(
-            self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            self._path,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_Connection,
         )
         try:
+            connection.file = self._file()
             # Before the first table is made: room of what was deleted is given back in steps. Said again it
             # would be written again, and whoever only reads would wait for who writes.
             (vacuum,) = connection.execute("PRAGMA auto_vacuum").fetchone()
@@ -48,8 +61,18 @@ class SqliteDriver:
         return connection
 
     def begin(self, cursor: Any, *, writing: bool) -> None:
-        """Whoever writes has the file from here on."""
+        """Whoever writes has the file from here on; nobody goes on with one that was removed or replaced."""
+        if cursor.connection.file != self._file():
+            raise sqlite3.OperationalError("the file was taken away")
         cursor.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    def _file(self) -> tuple[int, int] | None:
+        """Which file is there now; None if there is none."""
+        try:
+            found = Path(self._path).stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def written(self, statement: str) -> str:
         """As it is."""

@@ -44,6 +44,14 @@ class Store:
     def __init__(self, database: Database) -> None:
         self.database = database
 
+    def prepare(self) -> None:
+        """Make the tables, or bring them to this version, where they are not.
+
+        Raises:
+            SchemaTooNew: they are of a newer version.
+        """
+        migrate(self.database)
+
     def add(self, records: Iterable[AnyRecord], *, seen: float | None = None) -> None:
         """Write records, all or none; one that is there already is replaced.
 
@@ -140,8 +148,9 @@ def open_store(database: Database) -> Store:
         SchemaTooNew: it is of a newer version.
         StoreUnavailable: the database does not answer.
     """
-    migrate(database)
-    return Store(database)
+    store = Store(database)
+    store.prepare()
+    return store
 
 
 def ended(run: Run, *, at: float, ending: str = Ending.DELETED) -> Run:

@@ -171,3 +171,16 @@ def test_others_may_not_read_the_file(tmp_path):
 def test_a_folder_that_is_not_there_is_told_in_words(tmp_path):
     with pytest.raises(StoreUnavailable, match=r"later/history\.db: No such file or directory"):
         open_store(open_database(f"sqlite:///{tmp_path}/later/history.db"))
+
+
+def test_a_file_that_was_taken_away_is_not_written_to_and_another_is_made(tmp_path):
+    path = tmp_path / "history.db"
+    store = open_store(open_database(f"sqlite:///{path}"))
+    store.add([a_cycle()])
+    for each in tmp_path.iterdir():
+        each.unlink()
+    with pytest.raises(StoreUnavailable):
+        store.add([a_run()])
+    store.prepare()
+    store.add([a_run()])
+    assert all_of(open_store(open_database(f"sqlite:///{path}")), Run) == [a_run()]
