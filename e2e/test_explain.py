@@ -240,15 +240,15 @@ async def test_a_scheduling_gate_is_named_and_lifted(cluster, queue, namespace):
     await cluster.running(namespace, "held", count=1)
 
 
-async def test_a_suspended_job_is_said_to_be_suspended(cluster, queue, namespace):
+@pytest.mark.kubectl
+async def test_a_suspended_job_is_said_to_be_suspended_and_resumed(cluster, queue, namespace):
     own = await queue()
     job = a_job("still", namespace, own, pods=1, gpus=1)
     job["spec"]["suspend"] = True
     await cluster.apply(as_yaml(job))
     said = await answered(cluster, namespace, "job/still", code="Suspended")
     assert said["verdict"] == "CHANGE"
-    job["spec"]["suspend"] = False
-    await cluster.apply(as_yaml(job))
+    copied(cluster, said["changes"], "resume Job still")
     await cluster.running(namespace, "still", count=1)
 
 
@@ -258,17 +258,21 @@ async def test_a_group_that_does_not_exist_is_named_until_it_does(cluster, queue
     await cluster.apply(as_yaml(a_pod("haunted", namespace, own, gpus=1, annotations=ghost)))
     said = await answered(cluster, namespace, "pod/haunted", code="PodGroupMissing")
     assert numbers(said, "podGroup") == ("CHANGE", "ghost")
+    assert any(text.startswith(f"take the annotation {names.POD_GROUP_ANNOTATION}") for text in texts(said))
     await cluster.apply(as_yaml(a_group("ghost", namespace, own, minMember=1)))
     await cluster.running(namespace, "haunted", count=1)
 
 
-async def test_a_pod_that_the_pod_grouper_is_kept_from_says_so(cluster, queue, namespace):
+@pytest.mark.kubectl
+async def test_a_pod_that_the_pod_grouper_is_kept_from_says_so_and_is_grouped(cluster, queue, namespace):
     own = await queue()
     skipped = {names.SKIP_POD_GROUPER: "true"}
     await cluster.apply(as_yaml(a_pod("alone", namespace, own, gpus=1, annotations=skipped)))
     said = await answered(cluster, namespace, "pod/alone", code="NotGrouped")
     assert said["verdict"] == "CHANGE"
     assert names.SKIP_POD_GROUPER in said["reason"]["text"]
+    copied(cluster, said["changes"], f"take the annotation {names.SKIP_POD_GROUPER}")
+    await cluster.running(namespace, "alone", count=1)
 
 
 async def test_a_pod_grouper_that_is_silent_is_told_until_it_speaks_again(cluster, queue, namespace):
@@ -290,6 +294,7 @@ async def test_a_misspelt_scheduler_is_told_with_the_one_that_is_meant(cluster, 
     await cluster.apply(as_yaml(body))
     said = await answered(cluster, namespace, "pod/misled", code="MisspeltScheduler")
     assert numbers(said, "schedulerName", "expected") == ("CHANGE", "kai-schedular", "kai-scheduler")
+    assert texts(said) == ["let Pod misled have schedulerName 'kai-scheduler', made anew"]
     await cluster.delete("v1", "Pod", "misled", namespace=namespace)
     await cluster.apply(as_yaml(a_pod("right", namespace, own, gpus=1)))
     await cluster.running(namespace, "right", count=1)

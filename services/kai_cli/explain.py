@@ -12,7 +12,7 @@ import typer
 
 from kai.answers import objects
 from kai.answers.answer import Answer, Code, Forecast, Held, Ladder, PastEviction, Reason, Verdict, document
-from kai.answers.answering import answer_pod, answer_pod_group, answer_queue
+from kai.answers.answering import answer_pod, answer_pod_groups, answer_queue
 from kai.answers.forecasting import with_forecast
 from kai.answers.situation import Situation
 from kai.forecast.learned import Learned
@@ -34,9 +34,11 @@ from kai.wire.chunks import Received
 from kai.wire.errors import MalformedMessage, PeerUnavailable, WireError
 from kai_cli import output
 from kai_cli.connection import Target, ask
+from kai_cli.gone import last_words
 from kai_cli.logs import note
-from kai_cli.output import Format, FormatOption
-from kai_cli.subjects import POD, POD_GROUP, QUEUE, Subject, found_subject
+from kai_cli.output import Format, FormatOption, fail
+from kai_cli.remedies import with_remedies
+from kai_cli.subjects import POD, POD_GROUP, QUEUE, NoSubject, Subject, found_subject
 from kai_cli.views import answers as view
 
 NamespaceOption = Annotated[
@@ -69,7 +71,11 @@ def explain(
 
     async def question() -> Answer:
         async with target.cluster() as client:
-            subject = await found_subject(client, what, namespace=namespace or client.namespace)
+            try:
+                subject = await found_subject(client, what, namespace=namespace or client.namespace)
+            except NoSubject as missing:
+                past = await last_words(target, client, missing)
+                raise fail(past or str(missing)) from None
             return await _Explanation(target, client, subject).answer()
 
     found = ask(question)
@@ -119,11 +125,11 @@ class _Explanation:
         waiting = [pod for pod in subject.pods if not (pod.spec.node_name or has_ended(pod.status.phase))]
         for pod in waiting or subject.pods[:1]:
             if (told := await self._of_objects(pod)) is not None:
-                return told
+                return await self._with_remedies(told, pod)
         if not subject.pods and not self._is_joined():
             owner = await self._owner()
             if owner is not None:
-                return objects.without_pods(owner)
+                return await self._with_remedies(objects.without_pods(owner), None)
         if not subject.groups:
             return objects.without_pods(
                 subject.object or {"kind": subject.kind, "metadata": {"name": subject.name}}
@@ -187,6 +193,19 @@ class _Explanation:
             warnings=[] if named else await self._warnings(pod),
             groupers=None if named else await self._groupers(),
         )
+
+    async def _with_remedies(self, told: Answer, pod: Pod | None) -> Answer:
+        """With what would help: made in the workload if it has a template, else in the pod."""
+        if told.verdict is Verdict.RUNS:
+            return told
+        if self._situation is None:
+            await self._ask()
+        owner = self.subject.object
+        if owner is not None and ("template" in owner.get("spec", {}) or pod is None):
+            body = owner
+        elif pod is not None:
+            body = {"apiVersion": "v1", "kind": POD, **msgspec.to_builtins(pod)}
+        return told if self._situation is None else await with_remedies(told, self._situation, body)
 
     async def _group_exists(self, name: str) -> bool:
         if name not in self._known:
@@ -294,7 +313,9 @@ class _Explanation:
             groups = (
                 [waiting.annotations[names.POD_GROUP_ANNOTATION]] if waiting is not None else subject.groups
             )
-            found = answer_pod_group(situation, PodGroupKey(f"{subject.namespace}/{groups[0]}"))
+            found = answer_pod_groups(
+                situation, [PodGroupKey(f"{subject.namespace}/{each}") for each in groups]
+            )
         return found if found is not None else self._unknown()
 
     def _unknown(self) -> Answer:

@@ -13,6 +13,7 @@ import typer
 from kai.replay import archive
 from kai.replay.anonymous import anonymous as without_names
 from kai_cli import absence
+from kai_cli.connection import Target
 from kai_cli.output import fail
 
 #: Lists of large clusters take their time.
@@ -24,6 +25,7 @@ _FORWARD: Final = (
 
 
 def snapshot(
+    context: typer.Context,
     *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it.")] = Path(
         "snapshot.zip"
@@ -39,7 +41,11 @@ def snapshot(
         ),
     ] = False,
     name: Annotated[
-        str, typer.Option("--name", help="Without --address: the cluster of `kai local` to ask [local].")
+        str,
+        typer.Option(
+            "--name",
+            help="Without --address: the cluster of `kai local` to ask; that of the context if left out.",
+        ),
     ] = "",
 ) -> None:
     """Write what the scheduler's decisions depend on to a file; `kai replay` decides from it.
@@ -47,7 +53,7 @@ def snapshot(
     The file holds all pods, nodes, queues, pod groups and claims of the cluster, so treat it accordingly, or
     ask for one without names.
     """
-    data = taken(address, name=name)
+    data = taken(Target.of(context), address, name=name)
     if anonymous:
         data = _without_names(data)
     try:
@@ -57,13 +63,15 @@ def snapshot(
     typer.echo(f"{output}: {len(data) / 2**20:.1f} MiB; look at it with `kai replay {output}`", err=True)
 
 
-def taken(address: str, *, name: str) -> bytes:
+def taken(target: Target, address: str, *, name: str) -> bytes:
     """A snapshot file of the scheduler at ``address``; without one, of the local cluster of this name.
+
+    Without a name it is the local cluster that is the current context, or else the usual one.
 
     Raises:
         typer.Exit: none answers, which is told.
     """
-    where = address or _local(name)
+    where = address or _local(target, name)
     try:
         return asyncio.run(_get(f"http://{where}/get-snapshot"))
     except aiohttp.ClientResponseError as error:
@@ -92,19 +100,24 @@ async def _get(url: str) -> bytes:
         return await answer.read()
 
 
-def _local(name: str) -> str:
-    """Where the scheduler of a cluster on this machine serves snapshots; without a name the usual one's."""
+def _local(target: Target, name: str) -> str:
+    """Where the scheduler of a cluster on this machine serves snapshots."""
     with absence.explained("`kai snapshot` without --address", remedy=_FORWARD):
-        from kai_local.box.state import DEFAULT_NAME, ClusterFiles
+        from kai_local.box import kubeconfig
+        from kai_local.box.state import ClusterFiles, known_clusters, of_context
         from kai_local.errors import ClusterError
-    name = name or DEFAULT_NAME
+    paths = kubeconfig.search_path() if target.kubeconfig is None else [target.kubeconfig]
     try:
+        name = name or of_context(target.context or kubeconfig.current_context(paths))
         record = ClusterFiles.of(name).read()
-    except ClusterError as error:
+    except (ClusterError, kubeconfig.KubeconfigError) as error:
         raise fail(str(error)) from error
     found = None if record is None else next((each for each in record.processes if each.debug_address), None)
     if found is None:
-        raise fail(f"there is no cluster {name!r} with a scheduler on this machine; elsewhere, {_FORWARD}")
+        others = ", ".join(files.name for files in known_clusters())
+        hint = f" (there are {others}; name one with --name)" if others else ""
+        what = f"there is no cluster {name!r} with a scheduler on this machine{hint}"
+        raise fail(f"{what}; elsewhere, {_FORWARD}")
     return found.debug_address
 
 

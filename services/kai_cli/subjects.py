@@ -14,6 +14,7 @@ from kai.kube.errors import ApiError, NotFound
 from kai.kube.resources import CRDS, POD_GROUPS, PODS, QUEUES, Resource
 from kai.model import names
 from kai.model.objects import Json, OwnerReference, Pod
+from kai.model.spelling import nearest
 from kai_cli.output import fail
 
 POD, POD_GROUP, QUEUE = "Pod", "PodGroup", "Queue"
@@ -31,6 +32,14 @@ _BUILT_IN: Final[dict[Resource, tuple[str, ...]]] = {
 }
 #: Owners of owners of pods are looked for so far up.
 _GENERATIONS: Final = 8
+
+
+class NoSubject(Exception):
+    """There is nothing of this name; ``kind`` is empty where none was named."""
+
+    def __init__(self, text: str, *, kind: str, namespace: str, name: str) -> None:
+        super().__init__(text)
+        self.kind, self.namespace, self.name = kind, namespace, name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +67,16 @@ class Subject:
         return sorted(named - {""})
 
 
+def _meant(near: str) -> str:
+    return f" did you mean {near!r}?" if near else ""
+
+
 async def found_subject(client: KubeClient, words: Sequence[str], *, namespace: str) -> Subject:
     """What one or two words mean: ``kind/name``, ``kind name``, or a name alone.
 
     Raises:
-        typer.Exit: there is no such thing, or there are several; it has been told which.
+        NoSubject: there is no such thing.
+        typer.Exit: it is no kind of object, or there are several; it has been told which.
     """
     kind, name = _split(words)
     search = _Search(client, namespace)
@@ -94,10 +108,10 @@ class _Search:
         resource = next((each for each, words in _BUILT_IN.items() if kind in words), None)
         resource = resource or await self._custom(kind)
         if resource is None:
-            raise fail(f"{word!r} is no kind of object here; see kubectl api-resources")
+            near = nearest(kind, [each for words in _BUILT_IN.values() for each in words])
+            raise fail(f"{word!r} is no kind of object here;{_meant(near)} see kubectl api-resources")
         if resource is QUEUES:
-            await self.client.get(QUEUES, name)
-            return Subject(kind=QUEUE, namespace="", name=name)
+            return await self._queue(name)
         if resource is PODS:
             return self._of_pod(await self._pod(name))
         try:
@@ -105,10 +119,7 @@ class _Search:
                 resource, name, namespace=self.namespace if resource.namespaced else ""
             )
         except NotFound:
-            raise fail(
-                f"{resource.kind.lower()} {self.namespace}/{name} does not exist; "
-                f"see kubectl get {resource.plural} -n {self.namespace}"
-            ) from None
+            raise await self._missing(resource, name) from None
         return await self._workload(resource, found)
 
     async def of_any_kind(self, name: str) -> Subject:
@@ -130,10 +141,12 @@ class _Search:
         for owner in await self._owners_named(name):
             found.setdefault(f"{owner.kind.lower()}/{name}", await self._owned(owner))
         if not found:
-            raise fail(
+            near = nearest(name, await self._names())
+            raise NoSubject(
                 f"nothing in namespace {self.namespace} is called {name!r}: no workload, pod, pod group or "
-                f"queue; see kai get podgroups -n {self.namespace}"
-            )
+                f"queue;{_meant(near)} see kai get podgroups -n {self.namespace}",
+                kind="", namespace=self.namespace, name=name,
+            )  # fmt: skip
         if len(found) > 1:
             raise fail(
                 f"{name!r} is the name of several things; say which: {', '.join(sorted(found))}", status=2
@@ -145,9 +158,7 @@ class _Search:
         try:
             return await self.client.get(PODS, name, namespace=self.namespace, type=Pod)
         except NotFound:
-            raise fail(
-                f"pod {self.namespace}/{name} does not exist; see kubectl get pods -n {self.namespace}"
-            ) from None
+            raise await self._missing(PODS, name) from None
 
     def _of_pod(self, pod: Pod) -> Subject:
         return Subject(kind=POD, namespace=pod.metadata.namespace, name=pod.metadata.name, pods=[pod])
@@ -156,6 +167,40 @@ class _Search:
         if self._pods is None:
             self._pods = await self.client.list(PODS, namespace=self.namespace, type=Pod)
         return self._pods
+
+    # --- what is not there -------------------------------------------------------------------------
+    async def _queue(self, name: str) -> Subject:
+        try:
+            await self.client.get(QUEUES, name)
+        except NotFound as error:
+            if error.reason != "NotFound" or not error.details.get("name"):  # there are no queues at all
+                raise
+            near = nearest(name, await self._names_of(QUEUES))
+            raise fail(f"there is no queue {name!r};{_meant(near)} see kai get queues") from None
+        return Subject(kind=QUEUE, namespace="", name=name)
+
+    async def _missing(self, resource: Resource, name: str) -> NoSubject:
+        near = nearest(name, await self._names_of(resource))
+        where = f"{self.namespace}/" if resource.namespaced else ""
+        flag = f" -n {self.namespace}" if resource.namespaced else ""
+        return NoSubject(
+            f"{resource.kind.lower()} {where}{name} does not exist;{_meant(near)} "
+            f"see kubectl get {resource.plural}{flag}",
+            kind=resource.kind, namespace=self.namespace, name=name,
+        )  # fmt: skip
+
+    async def _names_of(self, resource: Resource) -> list[str]:
+        try:
+            found = await self.client.list(resource, namespace=self.namespace if resource.namespaced else "")
+        except ApiError:  # one may not see them
+            return []
+        return [str(each["metadata"]["name"]) for each in found]
+
+    async def _names(self) -> list[str]:
+        """Of the pods here, and of all that is above them."""
+        pods = await self._all_pods()
+        owners = {owner.name for pod in pods for owner in (await self._above(pod)).values()}
+        return sorted(owners | {pod.metadata.name for pod in pods})
 
     # --- workloads ---------------------------------------------------------------------------------
     async def _workload(self, resource: Resource, obj: Json) -> Subject:

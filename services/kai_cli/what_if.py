@@ -19,6 +19,7 @@ from kai.simulate.changes import Change, ChangeRefused
 from kai.simulate.told import as_document
 from kai.simulate.wording import NoSuchChange, changes_of
 from kai_cli import snapshot
+from kai_cli.connection import Target
 from kai_cli.files import text_of
 from kai_cli.output import Format, FormatOption, document, fail
 from kai_cli.submitting import submitted
@@ -42,6 +43,7 @@ _USAGE: Final = """name one of:
 
 
 def what_if(
+    context: typer.Context,
     what: Annotated[
         list[str] | None, typer.Argument(metavar="[CHANGE ARGUMENT...]", help="What would change.")
     ] = None,
@@ -62,7 +64,11 @@ def what_if(
         str, typer.Option(metavar="HOST:PORT", help="Of the scheduler to ask, as for `kai snapshot`.")
     ] = "",
     name: Annotated[
-        str, typer.Option("--name", help="Without either: the cluster of `kai local` to ask [local].")
+        str,
+        typer.Option(
+            "--name",
+            help="Without either: the cluster of `kai local` to ask; that of the context if left out.",
+        ),
     ] = "",
     within: Annotated[
         str, typer.Option(metavar="DURATION", help="For how long to look ahead, such as 10m or 2h.")
@@ -85,7 +91,7 @@ def what_if(
         raise fail(_USAGE, status=2)
     ahead = _duration("--within", within)
     runtime = _duration("--runtime", lasting) if lasting else None
-    found = _scene(snapshot_file, address, name)
+    found = _scene(Target.of(context), snapshot_file, address, name)
     try:
         wanted = (
             _of_files(found, files, namespace)
@@ -119,11 +125,11 @@ def what_if(
 
 
 # --- the cluster ----------------------------------------------------------------------------------
-def _scene(file: Path | None, address: str, name: str) -> Scene:
+def _scene(target: Target, file: Path | None, address: str, name: str) -> Scene:
     """The cluster as a file or a scheduler has it."""
     where = str(file) if file is not None else address or "the scheduler"
     try:
-        data = snapshot.taken(address, name=name) if file is None else file.read_bytes()
+        data = snapshot.taken(target, address, name=name) if file is None else file.read_bytes()
         found = scene.set_up(archive.read(data))
     except OSError as error:
         raise fail(f"{where}: {error.strerror}") from error

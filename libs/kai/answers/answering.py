@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from kai.answers.answer import Answer, Code, Ladder, Position, Reason, Verdict
-from kai.answers.groups import answer_pod_group
+from kai.answers.groups import answer_pod_group, nothing_waits
 from kai.answers.situation import Situation
 from kai.answers.words import counted
 from kai.engine.explain.job_order import job_order
@@ -107,6 +109,27 @@ def _ungrouped(task: Task) -> Answer:
     return _of_pod(task.key, group, Verdict.CHANGE if group else Verdict.ESCALATE, reason, ladder)
 
 
+def answer_pod_groups(situation: Situation, keys: Sequence[PodGroupKey]) -> Answer | None:
+    """Of the pod groups of one workload the first that does not run; all of them together if they do.
+
+    None if the scheduler knows none of them.
+    """
+    found = [answer for key in keys if (answer := answer_pod_group(situation, key)) is not None]
+    if not found:
+        return None
+    waiting = next((answer for answer in found if answer.verdict is not Verdict.RUNS), None)
+    return waiting if waiting is not None else _all_run(found)
+
+
+def _all_run(answers: Sequence[Answer]) -> Answer:
+    placed, done = (sum(each.reason.amounts.get(key, 0) for each in answers) for key in ("placed", "done"))
+    reason = nothing_waits(placed=placed, done=done)
+    known = counted(placed + done, "pod")
+    first = answers[0].stages[0]
+    stages = (msgspec.structs.replace(first, text=f"{known} known to the scheduler"), *answers[0].stages[1:])
+    return msgspec.structs.replace(answers[0], reason=reason, stages=stages) if answers[1:] else answers[0]
+
+
 def answer_queue(situation: Situation, name: str) -> Answer | None:
     """What of a queue waits, and why the first of it does; None if there is none of this name."""
     state, session = situation.state, situation.session
@@ -170,4 +193,4 @@ def _amounts(session: Session, queue: Queue, waiting: int) -> dict[str, object]:
     }
 
 
-__all__ = ["answer_pod", "answer_pod_group", "answer_queue"]
+__all__ = ["answer_pod", "answer_pod_group", "answer_pod_groups", "answer_queue"]

@@ -89,6 +89,18 @@ def answer_pod_group(situation: Situation, key: PodGroupKey, *, seconds: float =
     return msgspec.structs.replace(answer, changes=tuple(search.changes(answer.reason.code)))
 
 
+def nothing_waits(*, placed: int, done: int) -> Reason:
+    """Why something runs: so many of its pods have a place, and so many are done."""
+    parts = [f"{counted(placed, 'pod')} placed"] if placed else []
+    if done:
+        parts.append(f"{counted(done, 'pod')} done")
+    return Reason(
+        code=Code.RUNNING,
+        text=f"nothing of it waits: {', '.join(parts)}",
+        amounts={"placed": placed, "done": done},
+    )
+
+
 class _Group:
     def __init__(self, situation: Situation, session: Session, job: Job) -> None:
         self.situation, self.session, self.job = situation, session, job
@@ -148,14 +160,7 @@ class _Group:
     def _runs(self) -> Answer:
         job = self.job
         running = sum(ACTIVE_ALLOCATED[task.status] for task in tasks_of(job))
-        parts = [f"{counted(running, 'pod')} placed"] if running else []
-        if job.succeeded:
-            parts.append(f"{counted(job.succeeded, 'pod')} done")
-        reason = Reason(
-            code=Code.RUNNING,
-            text=f"nothing of it waits: {', '.join(parts)}",
-            amounts={"placed": running, "done": job.succeeded},
-        )
+        reason = nothing_waits(placed=running, done=job.succeeded)
         return self._answer(Verdict.RUNS, reason, self.ladder.all_passed())
 
     def _because(self, reason: Reason) -> Answer:
@@ -196,7 +201,14 @@ class _Group:
         if serves(self.now, self.job.key) or (self._others_hold_some() and self._others_would_yield):
             self.over = found
             return f"queue {found.amounts['queue']} would hold no more: others make room for it"
+        if self._never_fits():
+            return f"{found.text}; but a higher one would not help"
         return found
+
+    def _never_fits(self) -> bool:
+        """Whether no node could take it if it were empty, whatever its queue may hold."""
+        found = nodes_allowed(self.session, self.job, self.tasks)
+        return isinstance(found, Reason) and _OTHERWISE.get(found.code) is Verdict.NEVER
 
     def _others_hold_some(self) -> bool:
         top = self.job.queue.path[-1]

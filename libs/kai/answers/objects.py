@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from kai.answers.answer import Answer, Code, Ladder, PastEviction, Reason, ToldChange, Verdict
-from kai.answers.words import counted, listed
+from kai.answers.words import listed
 from kai.model import names
 from kai.model.objects import Json, Pod
 from kai.model.rules.phases import has_ended
@@ -207,10 +207,7 @@ def evictions(events: Iterable[Mapping[str, Any]]) -> tuple[PastEviction, ...]:
         by = f"{annotations.get('evictor-pod-group-namespace', '')}/{name}" if name else ""
         action = str(annotations.get("evictor-action-type", ""))
         at = _moment(event)
-        number = int(annotations.get("num-evicted-pods") or 1)
         why = str(event.get("note") or event.get("message") or "").replace("\n", " ")
-        if number > 1:
-            why = f"{counted(number, 'pod')} at once; {why}"
         found.setdefault((at, by, action), PastEviction(at=at, by=by, action=action, why=why))
     return tuple(found.values())[:_EVICTIONS_TOLD]
 

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -19,6 +20,7 @@ from kai.answers.what_if import EndDelay, LiftGates, MoveToQueue, RelaxTopology
 from kai.engine.framework.session import Session
 from kai.engine.queueing.requests import asked, asked_firmly
 from kai.model.decisions import ResourceVector
+from kai.model.quantity import render
 from kai.model.rules.priorities import PREEMPTIBLE
 from kai.model.rules.queue_amounts import MEMORY_BYTES
 from kai.model.rules.taints import REPELLING
@@ -280,7 +282,7 @@ class Search:
         most = self._most_free(cls, column, large=large is not None)
         if not 0 < most < amount:
             return None
-        written = f"{most}m" if column == CPU else str(most)
+        written = render(Decimal(most) / 1000) if column == CPU else render(Decimal(most), binary=True)
         return self._one(self._asking("cpu" if column == CPU else "memory", written))
 
     def _asking(self, name: str, amount: str) -> Change:

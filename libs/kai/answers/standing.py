@@ -14,6 +14,7 @@ from kai.engine.queueing.requests import asked
 from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import amount_text
 from kai.model import decisions
+from kai.model.spelling import nearest
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Node, PodSet, Task
@@ -62,11 +63,12 @@ def admitted(state: ClusterState, job: Job) -> Finding:
     if not job.queue.exists or not job.queue.path:
         leaves = _leaves(state)
         found = outcomes.without_queue(state, job).message.partition("; pods that run")[0]
-        return Reason(
-            code=Code.QUEUE_MISSING,
-            text=f"{found}; leaf queues are {listed(leaves)}" if leaves else found,
-            amounts={"queue": name, "leaves": leaves},
-        )
+        if leaves:
+            found += f"; leaf queues are {listed(leaves)}"
+        own = state.queues.get(name)
+        if (own is None or not own.exists) and (near := nearest(name, leaves)):
+            found += f"; did you mean {near!r}?"
+        return Reason(code=Code.QUEUE_MISSING, text=found, amounts={"queue": name, "leaves": leaves})
     if not job.queue.leaf:
         leaves = sorted(queue.name for queue in state.queue_rows if queue.leaf and job.queue in queue.path)
         return Reason(

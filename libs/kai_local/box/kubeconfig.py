@@ -65,6 +65,17 @@ def file_of_current_context(paths: list[Path]) -> Path:
     return file_to_extend(paths)
 
 
+def current_context(paths: list[Path]) -> str:
+    """The context that kubectl would use; empty where there is none.
+
+    Raises:
+        KubeconfigError: a file cannot be read.
+    """
+    path = file_of_current_context(paths)
+    found = _parse(path.read_text(), path) if path.exists() else None
+    return str((found or {}).get("current-context") or "")
+
+
 def add(path: Path, entry: Entry) -> None:
     """Put ``entry`` in, in place of one with the same name. The file is made (0600) if there is none."""
     _edit(path, lambda text: with_entry(text, entry, path))

@@ -183,3 +183,9 @@ def known_clusters(environment: Mapping[str, str] = os.environ) -> list[ClusterF
     return [
         ClusterFiles(path.name, path) for path in sorted(root.iterdir()) if (path / "cluster.json").exists()
     ]
+
+
+def of_context(context: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The name of the cluster that stands in kubeconfigs under ``context``; the usual one if none does."""
+    known = (files.name for files in known_clusters(environment) if files.context == context)
+    return next(known, DEFAULT_NAME)

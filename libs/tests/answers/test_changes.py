@@ -30,6 +30,10 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
         [team(), TWO, a_job("job", gpus=9)],
         ["let each pod of default/job ask for 4 nvidia.com/gpu"],
     ),
+    "a pod with more cores than any node has": (
+        [team(), TWO, a_job("job", gpus=1, cpu="200000")],
+        ["let each pod of default/job ask for 20000 cpu"],
+    ),
     "free GPUs in pieces": (
         [
             team(), TWO, a_job("a", on="n0", gpus=1, priority="build"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kai.answers.answer import Answer, Code, StageName, StageState, Verdict, document
-from kai.answers.answering import answer_pod, answer_pod_group, answer_queue
+from kai.answers.answering import answer_pod, answer_pod_group, answer_pod_groups, answer_queue
 from kai.answers.situation import Situation
 from kai.engine.queueing.turns import Turns
 from kai.model import limits
@@ -83,6 +83,11 @@ CASES: dict[str, tuple[list[Any], Verdict, StageName, Code, str, dict[str, Any]]
         Verdict.NEVER, StageName.NODES_ALLOWED, Code.TOO_LARGE,
         "pod job-0 asks for 9 GPUs; the largest node, n0, has 4 GPUs", {"asked": 9, "largest": 4},
     ),
+    "more GPUs than any node has, which its queue may not hold either": (
+        [team(limit=1), TWO, a_job("job", gpus=9)],
+        Verdict.NEVER, StageName.NODES_ALLOWED, Code.TOO_LARGE,
+        "pod job-0 asks for 9 GPUs; the largest node, n0, has 4 GPUs", {"asked": 9, "largest": 4},
+    ),
     "more cores than any node has": (
         [team(), TWO, a_job("job", gpus=1, cpu="200000")],
         Verdict.NEVER, StageName.NODES_ALLOWED, Code.TOO_LARGE,
@@ -142,6 +147,11 @@ CASES: dict[str, tuple[list[Any], Verdict, StageName, Code, str, dict[str, Any]]
         [team(), TWO, a_job("job", queue="nope", gpus=4)],
         Verdict.CHANGE, StageName.ADMITTED, Code.QUEUE_MISSING,
         "queue 'nope' does not exist; create it or name another; leaf queues are team", {"leaves": ["team"]},
+    ),
+    "a queue that is misspelt": (
+        [team(), TWO, a_job("job", queue="taem", gpus=4)],
+        Verdict.CHANGE, StageName.ADMITTED, Code.QUEUE_MISSING,
+        "leaf queues are team; did you mean 'team'?", {"leaves": ["team"]},
     ),
     "a topology that is not there": (
         [team(), TWO, a_job("job", gpus=1, group={"topology": a_constraint(required="rack")})],
@@ -437,3 +447,21 @@ def test_a_pod_beyond_what_one_group_may_have_is_told_so() -> None:
     assert answer is not None
     assert (answer.verdict, answer.reason.code) == (Verdict.CHANGE, Code.NOT_TAKEN_IN)
     assert "it must be at most 100000 pods that name one group" in answer.reason.text
+
+
+def test_of_several_pod_groups_all_are_counted_or_the_first_that_waits_is_told() -> None:
+    situation = the_situation(
+        team(),
+        TWO,
+        a_job("a", gpus=1, on="n0"),
+        a_job("b", gpus=1, pods=2, on=["n0", "n1"]),
+        a_job("c", gpus=9),
+    )
+    keys = [PodGroupKey(f"default/{name}") for name in "abc"]
+    both, one, none = (answer_pod_groups(situation, some) for some in (keys[:2], keys, ()))
+    assert both is not None
+    assert (both.verdict, both.reason.text) == (Verdict.RUNS, "nothing of it waits: 3 pods placed")
+    assert both.stages[0].text == "3 pods known to the scheduler"
+    assert one is not None
+    assert (one.pod_group, one.verdict) == ("c", Verdict.NEVER)
+    assert none is None

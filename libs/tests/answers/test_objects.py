@@ -175,4 +175,4 @@ def test_evictions_are_told_once_for_each_decision_the_newest_first() -> None:
         ("2030-01-02T00:00:00Z", "", "stalegangeviction"),
         ("2030-01-01T00:00:00Z", "a/pg", "reclaim"),
     ]
-    assert found[1].why == "2 pods at once; pod x was reclaimed. from q"
+    assert found[1].why == "pod x was reclaimed. from q"

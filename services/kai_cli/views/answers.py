@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from kai.answers.answer import Answer, Forecast, ForecastBasis, Held, StageState
+from kai.answers.answer import Answer, Forecast, ForecastBasis, Held, StageState, Verdict
 from kai.answers.words import counted
 from kai_cli.output import Column, emit, table
 from kai_cli.views.amounts import lasting
 
 _MARKS: Final = {StageState.PASSED: "✓", StageState.FAILED: "✗", StageState.NOT_REACHED: "·"}
+#: Verdicts that have somebody do something.
+_HELPLESS: Final = (Verdict.CHANGE, Verdict.ESCALATE)
 
 
 def show(answer: Answer) -> None:
@@ -31,6 +33,8 @@ def show(answer: Answer) -> None:
         emit("", "what would help, each by itself, tried on a copy of the cluster:")
         for change in answer.changes:
             emit(f"  - {change.text}", *([f"      {change.command}"] if change.command else []))
+    elif answer.verdict in _HELPLESS:
+        emit("", "no change was found that lets it start by itself; ask again once this is mended")
     if answer.evictions:
         lost = [(each.at, each.by or "-", each.action, each.why) for each in answer.evictions]
         columns = [Column("EVICTED"), Column("BY"), Column("ACTION"), Column("WHY", prose=True)]

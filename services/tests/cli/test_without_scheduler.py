@@ -19,7 +19,7 @@ import yaml
 import deadlines
 from e2e.api_server import serving
 from kai.kube.client import KubeClient
-from kai.kube.resources import LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES
+from kai.kube.resources import CORE_EVENTS, LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES
 from kai.model import names, release
 
 pytestmark = pytest.mark.integration
@@ -41,6 +41,13 @@ GONE = {
         },
     },
     "spec": {"holderIdentity": "killed", "leaseDurationSeconds": 3600},
+}
+EVICTED = {
+    "metadata": {"name": "lost.1"},
+    "involvedObject": {"kind": "Pod", "namespace": "default", "name": "lost"},
+    "reason": "Evict",
+    "message": "pod lost was reclaimed for g",
+    "lastTimestamp": "2030-01-01T00:00:00Z",
 }
 WHY = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 9 GPUs"}
 
@@ -67,6 +74,7 @@ async def fill(path: Path) -> None:
         for namespace in ("team", "killed"):
             await client.create(NAMESPACES, {"metadata": {"name": namespace}})
         await client.create(LEASES, GONE, namespace="killed")
+        await client.create(CORE_EVENTS, EVICTED, namespace="default")
         await client.create(PODS, A_POD, namespace="team")
         for namespace, conditions in (("default", [WHY]), ("team", [UNBOUND])):
             status = {"status": {"conditions": conditions}}
@@ -277,6 +285,24 @@ def test_what_is_not_there_or_has_several_meanings_is_told(kubeconfig: Path) -> 
     assert "nothing in namespace default is called 'nobody'" in nobody.stderr
     what = kai(kubeconfig, "explain", "gadget/x")
     assert "'gadget' is no kind of object here" in what.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("deploi/x", "'deploi' is no kind of object here; did you mean 'deploy'? see kubectl api-resources"),
+        ("queue/Q", "there is no queue 'Q'; did you mean 'q'? see kai get queues"),
+        ("pod/pp", "pod default/pp does not exist; did you mean 'p'? see kubectl get pods -n default"),
+    ],
+)
+def test_what_is_misspelt_is_told_with_what_is_meant(kubeconfig: Path, asked: str, said: str) -> None:
+    assert kai(kubeconfig, "explain", asked).stderr == f"kai: {said}\n"
+
+
+def test_a_pod_that_was_evicted_and_is_gone_is_told_with_whom_it_made_room_for(kubeconfig: Path) -> None:
+    assert kai(kubeconfig, "explain", "lost").stderr == (
+        "kai: default/lost was evicted at 2030-01-01T00:00:00Z: pod lost was reclaimed for g\n"
+    )
 
 
 def test_an_answer_as_data_has_the_documented_keys(kubeconfig: Path) -> None:

@@ -93,6 +93,14 @@ def test_an_entry_of_the_same_name_is_replaced() -> None:
     ]
 
 
+def test_the_current_context_is_that_of_the_first_file_that_has_one(tmp_path: Path) -> None:
+    none, some, absent = tmp_path / "none", tmp_path / "some", tmp_path / "absent"
+    none.write_text("kind: Config\n")
+    some.write_text(BLOCK)
+    assert kubeconfig.current_context([absent, none, some]) == "prod"
+    assert kubeconfig.current_context([absent]) == kubeconfig.current_context([none]) == ""
+
+
 def test_current_context_comes_back_only_if_it_is_still_ours(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(BLOCK)

@@ -12,7 +12,14 @@ import pytest
 
 from kai_local.box import ending
 from kai_local.box.kubeconfig import Entry, add, use_context
-from kai_local.box.state import ClusterFiles, ClusterRecord, KubeconfigRecord, known_clusters
+from kai_local.box.state import (
+    DEFAULT_NAME,
+    ClusterFiles,
+    ClusterRecord,
+    KubeconfigRecord,
+    known_clusters,
+    of_context,
+)
 from kai_local.errors import ClusterError
 from kai_local.processes.identity import ProcessIdentity
 from kai_local.processes.records import ProcessRecord
@@ -81,6 +88,15 @@ def test_what_is_written_is_read_and_listed(tmp_path: Path) -> None:
     box.write(record)
     assert box.read() == record
     assert [one.name for one in known_clusters({"XDG_STATE_HOME": str(tmp_path)})] == ["box"]
+
+
+def test_the_cluster_of_a_context_is_found_and_the_usual_one_taken_for_others(tmp_path: Path) -> None:
+    box = files(tmp_path)
+    box.make()
+    box.write(a_record())
+    environment = {"XDG_STATE_HOME": str(tmp_path)}
+    assert of_context(box.context, environment) == "box"
+    assert of_context("prod", environment) == of_context("kai-gone", environment) == DEFAULT_NAME
 
 
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
