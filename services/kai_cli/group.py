@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kai.answers.words import counted
 from kai.model import names
 from kai_cli import output
 from kai_cli.files import text_of
@@ -135,7 +136,9 @@ def _group_row(body: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _needs(part: dict[str, Any]) -> str:
-    return f"{part['minSubGroup']} subgroups" if "minSubGroup" in part else f"{part.get('minMember', 0)} pods"
+    if "minSubGroup" in part:
+        return counted(part["minSubGroup"], "subgroup")
+    return counted(part.get("minMember", 0), "pod")
 
 
 def _tree(parts: list[dict[str, Any]], parent: str) -> str:

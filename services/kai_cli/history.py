@@ -130,6 +130,8 @@ def _tell(
 
     rows, more = ask(question)
     show(TABLES[kind], rows, keys=keys_of(kind), documents=[document(row) for row in rows], form=form)
+    if not rows:
+        typer.echo("note: nothing of this is recorded in that time", err=True)
     if more:
         typer.echo(
             f"note: there are more than these {len(rows)}; ask with --most, or for less time", err=True

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from kai.answers.words import counted
 from kai.model import names
 from kai.model.decisions import QueuedGroup
 from kai.model.objects import Pod, PodGroup, PodGroupSpec, SchedulingCondition
@@ -147,7 +148,7 @@ def _minimum(spec: PodGroupSpec) -> str:
     if not spec.sub_groups:
         return str(minimums.pods_of_group(spec))
     needed = minimums.subgroups(spec.min_sub_group, minimums.children(spec.sub_groups)[""])
-    return f"{needed} subgroups"
+    return counted(needed, "subgroup")
 
 
 def _reason(condition: SchedulingCondition) -> str:

@@ -163,6 +163,20 @@ async def test_what_is_asked_for_is_all_that_is_told(insight):
 
 
 @pytest.mark.integration
+async def test_that_nothing_is_recorded_is_said_apart_from_the_answer(insight):
+    asked = ("history", "podgroup", "nobody", LONG_AGO, "-o", "json")
+    assert await insight.kai(*asked) == (0, "[]\n", "note: nothing of this is recorded in that time\n")
+
+
+@pytest.mark.integration
+async def test_who_asks_why_something_waits_that_is_gone_is_told_how_it_ended(insight):
+    status, printed, told = await insight.kai("explain", "pod/a", "-n", "team")
+    assert (status, printed) == (1, "")
+    how = "pod a ran on node-1 until 2027-01-15T10:00:00Z (Succeeded); `kai history pod a -n team` tells more"
+    assert told == f"kai: Job/a is gone: {how}\n"
+
+
+@pytest.mark.integration
 async def test_that_there_is_more_is_said_apart_from_the_answer(insight):
     status, printed, told = await insight.kai("history", "pod", LONG_AGO, "--most", "1", "-o", "json")
     assert (status, len(json.loads(printed))) == (0, 1)

@@ -185,6 +185,7 @@ def test_of_a_pod_group_that_runs_in_part_the_rest_says_why_it_waits():
         ({"min_member": 4}, "4"),
         ({"sub_groups": [SubGroup(name="a", min_member=2), SubGroup(name="b", min_member=2)]}, "2 subgroups"),
         ({"sub_groups": [SubGroup(name="a", min_member=2)], "min_sub_group": 0}, "0 subgroups"),
+        ({"sub_groups": [SubGroup(name="a", min_member=2)]}, "1 subgroup"),
     ],
 )
 def test_the_minimum_of_a_pod_group_is_what_the_scheduler_needs(spec, shown):
