@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -24,3 +25,12 @@ class GroupVerdict(msgspec.Struct, frozen=True, kw_only=True):
     def after(self, text: str) -> str:
         """It, behind what the scheduler says."""
         return f"{text}{SEPARATOR}{self.verdict} ({self.code}): {self.text}"
+
+
+_CODE: Final = re.compile(rf"{re.escape(SEPARATOR)}[A-Z]+ \(([A-Za-z]+)\): ")
+
+
+def code_behind(text: str) -> str:
+    """The code of the verdict that stands behind what the scheduler says; empty if none does."""
+    found = _CODE.search(text)
+    return found[1] if found is not None else ""

@@ -12,6 +12,7 @@ from kai.model import names
 from kai.model.decisions import QueuedGroup
 from kai.model.objects import Pod, PodGroup, PodGroupSpec, SchedulingCondition
 from kai.model.rules import minimums
+from kai.model.verdicts import code_behind
 from kai.snapshot.times import seconds
 from kai_cli.output import Column
 from kai_cli.views import amounts
@@ -152,7 +153,9 @@ def _minimum(spec: PodGroupSpec) -> str:
 
 
 def _reason(condition: SchedulingCondition) -> str:
-    """The first of its reasons, else that of the condition as a whole."""
+    """The one that was proven, where it is told; else the first that the scheduler gives."""
+    if code := code_behind(condition.message):
+        return code
     told = next((str(each["reason"]) for each in condition.reasons or () if each.get("reason")), "")
     return told or condition.reason
 

@@ -25,6 +25,7 @@ from kai.model.objects import (
     SchedulingCondition,
     SubGroup,
 )
+from kai.model.verdicts import GroupVerdict
 from kai.snapshot.times import seconds
 from kai_cli.views import nodes, pod_groups, queues, service_order
 
@@ -159,6 +160,19 @@ def test_a_pod_group_that_waits_shows_the_newest_reason():
     assert row.cells()[-1] == "no node has 9 GPUs"
     assert row.cells()[5:9] == ("1h12m", "1h10m", "2/3", "TooLarge")
     assert pod_groups.table_of([group], pods, at=at)[0].position is None
+
+
+def test_a_pod_group_that_waits_shows_the_reason_that_was_proven():
+    verdict = GroupVerdict(pod_group="team/pg", verdict="CHANGE", code="NodeSelector", text="no node has it")
+    why = SchedulingCondition(
+        reason="Unschedulable", message=verdict.after("no node"), reasons=[{"reason": "PodSchedulingErrors"}]
+    )
+    group = PodGroup(
+        metadata=ObjectMeta(name="pg", namespace="team"),
+        spec=PodGroupSpec(queue="q"),
+        status=PodGroupStatus(scheduling_conditions=[why]),
+    )
+    assert pod_groups.table_of([group], [], at=0.0)[0].reason == "NodeSelector"
 
 
 def test_of_a_pod_group_that_runs_in_part_the_rest_says_why_it_waits():
