@@ -19,7 +19,7 @@ from kai.live.waiting import Known
 from kai.wire.errors import WireError
 from kai.wire.history import HistoryClient
 from kai_cli.connection import Target
-from kai_cli.looking.mirror import Mirror
+from kai_cli.looking.following import Following
 from kai_insight.live.knowledge import Unknown, processes_of
 from kai_insight.live.told import Forecasts, ProcessTold, StoreTold
 
@@ -33,15 +33,14 @@ SOON_SECONDS: Final = 3.0
 class OwnKnowledge:
     """With the rights of the kubeconfig."""
 
-    def __init__(self, target: Target, client: KubeClient, mirror: Mirror) -> None:
+    def __init__(self, target: Target, client: KubeClient, following: Following) -> None:
         self._target = target
         self._client = client
-        self._mirror = mirror
+        self._following = following
 
     def known(self, shard: str) -> Known:
-        """What was found of groups that wait."""
-        del shard
-        return self._mirror.known
+        """What was found of the groups of a shard that wait."""
+        return self._following.known(shard)
 
     async def has_history(self) -> bool:
         """Whether insight answers."""

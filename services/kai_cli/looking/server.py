@@ -13,15 +13,14 @@ from aiohttp import web
 
 from kai.kube.client import KubeClient
 from kai.kube.errors import Unauthorized
-from kai.model import names
 from kai.runtime.health import listen_on
 from kai.simulate.changes import Change, ChangeRefused
 from kai.snapshot.state import ClusterState
 from kai_cli.connection import Target
-from kai_cli.looking import history
+from kai_cli.looking import history, installation
 from kai_cli.looking.door import ENTRY, Door
+from kai_cli.looking.following import Following, kinds_followed
 from kai_cli.looking.knowledge import OwnKnowledge
-from kai_cli.looking.mirror import Mirror, kinds_followed
 from kai_cli.looking.rights import OwnRights, own_name, readable
 from kai_cli.submitting import submitted
 from kai_insight.http import asked, live_asked
@@ -52,8 +51,7 @@ _FILE: Final = "FILE"
 class PageServer:
     """Everything that the page asks for, by the rights of one kubeconfig."""
 
-    def __init__(self, mirror: Mirror, knowledge: OwnKnowledge, door: Door, answers: LiveAnswers) -> None:
-        self._mirror = mirror
+    def __init__(self, knowledge: OwnKnowledge, door: Door, answers: LiveAnswers) -> None:
         self._knowledge = knowledge
         self._door = door
         self._answers = answers
@@ -115,10 +113,10 @@ class PageServer:
         return await self._packer.json(request, await self._answers.followed(question, caller, work))
 
 
-async def _mirrored(mirror: Mirror, live: Live) -> None:
+async def _followed(following: Following, live: Live) -> None:
     """Until cancelled, or the API server knows us no more, which is told to whoever looks."""
     try:
-        await mirror.run()
+        await following.run()
     except* Unauthorized:
         live.away = "the API server takes the credentials of the kubeconfig no more; start kai ui again"
     except* Exception as failed:  # noqa: BLE001 (whoever looks is told)
@@ -148,8 +146,9 @@ async def serving(target: Target, client: KubeClient, *, port: int) -> AsyncIter
     """
     found = await readable(client, kinds_followed(client))
     live = Live()
-    mirror = Mirror(client, live, found, scheduler_name=names.SCHEDULER_NAME)
-    knowledge = OwnKnowledge(target, client, mirror)
+    installed = await installation.read(client, namespace=target.namespace)
+    following = Following(client, live, found, installed)
+    knowledge = OwnKnowledge(target, client, following)
     door, copies = Door(await own_name(client)), Copies(most_pods=_MOST_PODS)
     answers = LiveAnswers(
         live,
@@ -160,19 +159,19 @@ async def serving(target: Target, client: KubeClient, *, port: int) -> AsyncIter
         history=await knowledge.has_history(),
     )
     runner = web.AppRunner(
-        PageServer(mirror, knowledge, door, answers).application(),
+        PageServer(knowledge, door, answers).application(),
         access_log=None,
         handle_signals=False,
         handler_cancellation=True,
         shutdown_timeout=1.0,
     )
     await runner.setup()
-    following = asyncio.create_task(_mirrored(mirror, live), name="mirror")
+    task = asyncio.create_task(_followed(following, live), name="follow the cluster")
     try:
         door.open_at(*await listen_on(runner, _HOST, port, flag="--port"))
         yield door.address
     finally:
         await runner.cleanup()
-        following.cancel()
-        await asyncio.wait([following])
+        task.cancel()
+        await asyncio.wait([task])
         copies.close()

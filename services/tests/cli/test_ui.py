@@ -27,7 +27,7 @@ from e2e.api_server import serving as api_server
 from kai.history.addresses import open_database
 from kai.history.store import open_store
 from kai.kube.client import KubeClient
-from kai.kube.resources import LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES
+from kai.kube.resources import LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, SCHEDULING_SHARDS
 from kai.model import names
 from kai.observe import new_registry
 from kai.wire.serving import serve
@@ -395,6 +395,47 @@ async def test_what_ends_the_following_is_told_to_who_looks(inside, town, monkey
 
     assert "start kai ui again" in await eventually(reason, lambda found: "no more" in found)
     assert (await inside.get("/api/v1/live/cluster"))[0] == 503
+
+
+# --- node pools -------------------------------------------------------------------------------------
+async def test_each_node_pool_that_has_a_scheduler_is_a_shard_of_its_own(town):
+    admin, label = town.admin, {names.NODE_POOL_LABEL: "h200"}
+    for name, spec in (("default", {}), ("large", {"partitionLabelValue": "h200"})):
+        await admin.create(SCHEDULING_SHARDS, {"metadata": {"name": name}, "spec": spec})
+    await admin.create(NODES, {**A_NODE, "metadata": {"name": "pooled", "labels": label}})
+    await admin.patch(NODES, "pooled", {"status": A_NODE["status"]}, subresource="status")
+    queue = {"metadata": {"name": "pooled", "labels": label}, "spec": {}}
+    await admin.create(QUEUES, queue)
+    group = {"metadata": {"name": "large", "labels": label}, "spec": {"queue": "pooled", "minMember": 1}}
+    await admin.create(POD_GROUPS, group, namespace="team")
+    await admin.create(PODS, a_pod("large-0", group="large", gpus=8), namespace="team")
+    async with looking(town.kubeconfig) as looked:
+        await looked.enter()
+        shards = (await looked.known())["shards"]
+        assert [(each["name"], each["nodes"], each["waiting"]) for each in shards] == [
+            ("default", 1, 1),
+            ("h200", 1, 1),
+        ]
+        for shard, node, waits in (("", "n", "waits"), ("&shard=h200", "pooled", "large")):
+            frame = await looked.answer(f"live/cluster?{shard.lstrip('&')}")
+            assert frame["nodes"]["name"] == [node]
+            rows = await looked.answer(f"live/waiting?limit=9{shard}")
+            assert [each["name"] for each in rows["items"]] == [waits]
+        life = await looked.answer("live/workload?namespace=team&name=large&shard=h200")
+        assert life["answer"]["reason"]["code"]
+
+
+async def test_who_may_not_list_shards_is_told_what_he_does_not_see(town):
+    kubeconfig = await person(
+        town, "cal", reading("", "pods", "nodes"), reading("scheduling.run.ai", "podgroups", "queues")
+    )
+    async with looking(kubeconfig) as looked:
+        await looked.enter()
+        (shard,) = (await looked.known())["shards"]
+        assert (
+            "other node pools than the default one are not seen, as you may not list schedulingshards"
+            in (shard["reason"])
+        )
 
 
 # --- the command --------------------------------------------------------------------------------------
