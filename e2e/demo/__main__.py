@@ -81,6 +81,8 @@ def main(
         real=real,
         page=page,
     )
+    # Whoever starts this in the background has it ignore Ctrl-C, which is how it ends in order.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     with Screen(STORY) as screen:
         try:

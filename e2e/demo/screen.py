@@ -46,7 +46,8 @@ class Screen:
 
     def say(self, text: str) -> None:
         """A line outside the story."""
-        self._console.print(text, markup=False, highlight=False)
+        # An address that is folded leads nowhere.
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, number: int) -> None:
         """A step begins."""

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from deadlines import patience, until
+from e2e.visiting import Visitor, address_in
 from kai_local.box.state import ClusterFiles, ClusterRecord
 from kai_local.processes.records import ProcessRecord
 
@@ -418,4 +419,27 @@ def test_a_port_that_is_taken_is_told_and_nothing_started(shell: Shell) -> None:
         port = taken.getsockname()[1]
         said = shell.kai("local", "up", "--detach", "--port", str(port), *BARE, status=1)
     assert f"port {port} is already in use" in said
+    shell.nothing_is_left()
+
+
+# --- with its page -----------------------------------------------------------------------------
+def test_a_cluster_that_is_looked_at_is_gone_once_nobody_looks(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for screen in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(screen, raising=False)
+    process = shell.start("local", "up", "--ui", *BARE)
+    try:
+        assert process.stdout is not None
+        address = next(filter(None, map(address_in, process.stdout)))
+        visitor = Visitor(address)
+        assert (visitor.status, Visitor(address).status) == (200, 403)
+        assert "app.js" in visitor.page()
+        assert visitor.cluster()["nodes"] == 1
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=patience())
+    finally:
+        process.kill()
+        process.communicate()
+    assert (process.returncode, rest.splitlines()[-1]) == (0, "Cluster 'local' is gone.")
     shell.nothing_is_left()
