@@ -28,6 +28,7 @@ from typing import Any, Final
 import aiohttp
 import structlog
 
+from deadlines import eventually
 from e2e.bench import large
 from kai.engine import Engine
 from kai.history.addresses import open_database
@@ -52,6 +53,8 @@ IDLE_SECONDS: Final = 20.0
 CYCLES: Final = 5
 #: Gangs of four pods that end and that begin in a cycle.
 GANGS: Final = 20
+#: A busy scheduler decides about so often.
+_BETWEEN_CYCLES_SECONDS: Final = 1.0
 _NOBODY: Final = "nobody"
 
 
@@ -263,11 +266,14 @@ async def until_known(looked: Looked) -> float:
     """Seconds until a base has become something to look at."""
     began = time.perf_counter()
     async with aiohttp.ClientSession() as session:
-        while True:
+
+        async def version() -> str:
             async with session.get(looked.url("live"), headers=looked.headers) as answer:
-                if (await answer.json())["shards"][0]["version"]:
-                    return time.perf_counter() - began
-            await asyncio.sleep(0.05)
+                told: str = (await answer.json())["shards"][0]["version"]
+                return told
+
+        await eventually(version, what="there is something to look at")
+    return time.perf_counter() - began
 
 
 class Looking:
@@ -290,6 +296,11 @@ class Looking:
                 if line.startswith(b"event: "):
                     assert line.strip() == b"event: change", line
                     self.came.append(time.time())
+
+    def has(self, number: int) -> bool:
+        """Whether so many changes have come; who looks no more will never have them."""
+        assert not self.task.done(), "the stream has ended"
+        return len(self.came) >= number
 
     async def end(self) -> None:
         """Look no longer."""
@@ -329,11 +340,9 @@ async def _follow(
     late: list[float] = []
     for number in range(1, CYCLES):
         began = (await looked.ask("next"))["at"]
-        while any(len(each.came) < number for each in everybody):
-            assert not any(each.task.done() for each in everybody)
-            await asyncio.sleep(0.01)
+        await eventually(lambda: all(each.has(number) for each in everybody), what="all are told")  # noqa: B023
         late.append(max(each.came[number - 1] for each in everybody) - began)
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(_BETWEEN_CYCLES_SECONDS)
     report.row("from a cycle to its change, the slowest of all", max(late), "s", most=1)
     before = await looked.ask("how")
     await asyncio.sleep(idle_seconds)
