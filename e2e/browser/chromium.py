@@ -40,6 +40,16 @@ _KEYS: Final = {
     " ": (32, " "),
 }
 _SHIFT: Final = 8
+#: Where the middle of an element is, if it is there two frames later still, and it is what a pointer meets.
+_RESTING: Final = """async selector => {
+  const middle = () => { const e = document.querySelector(selector); if (!e) return null;
+    e.scrollIntoView({block: 'nearest'}); const b = e.getBoundingClientRect();
+    const x = b.left + b.width / 2, y = b.top + b.height / 2, met = document.elementFromPoint(x, y);
+    return met && (e.contains(met) || met.contains(e)) ? {x, y} : null; };
+  const before = middle();
+  await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const now = middle();
+  return before && now && before.x === now.x && before.y === now.y ? now : null; }"""
 _FLAGS: Final = (
     "--headless=new",
     "--remote-debugging-port=0",
@@ -92,24 +102,29 @@ class Tab:
     context: str
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-    loaded: int = 0
+    #: Documents that were loaded whole, by the browser's name for each.
+    loaded: list[str] = field(default_factory=list)
     width: int = 1280
     height: int = 800
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return await self.browser.call(method, session=self.session, **parameters)
 
-    async def goto(self, url: str) -> None:
-        """Go there, and wait until it is loaded."""
-        before = self.loaded
+    async def goto(self, url: str, *, leads_on: bool = False) -> None:
+        """Go there, and wait until it is loaded; with ``leads_on``, until where it leads by itself is."""
         done = await self.call("Page.navigate", url=url)
         assert "loaderId" in done, f"{url} differs from the address before in its fragment only"
-        await eventually(lambda: self.loaded > before, what=f"{url} is loaded")
+        document = done["loaderId"]
+        await eventually(lambda: document in self.loaded, what=f"{url} is loaded")
+        if leads_on:
+            await eventually(lambda: self.loaded[-1] != document, what=f"{url} leads on")
 
     async def reload(self) -> None:
-        before = self.loaded
+        shown = await self.call("Page.getFrameTree")
+        document = shown["frameTree"]["frame"]["loaderId"]
+        await eventually(lambda: document in self.loaded, what="the page is loaded")
         await self.call("Page.reload")
-        await eventually(lambda: self.loaded > before, what="the page is loaded again")
+        await eventually(lambda: self.loaded[-1] != document, what="the page is loaded again")
 
     async def js(self, expression: str) -> Any:
         """The value of an expression in the page; promises are awaited."""
@@ -157,28 +172,37 @@ class Tab:
         return tuple(box)
 
     async def click(self, selector: str) -> None:
-        """With the pointer, in the middle of the first such element."""
-        left, top, width, height = await self.place(selector)
-        await self.pointer("mousePressed", left + width / 2, top + height / 2)
-        await self.pointer("mouseReleased", left + width / 2, top + height / 2)
+        """With the pointer, in the middle of the first such element, once it rests and nothing is over it."""
+        found = await eventually(
+            lambda: self.js(f"({_RESTING})({json.dumps(selector)})"), what=f"{selector} can be pressed"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            await self.pointer(kind, found["x"], found["y"])
 
     async def choose(self, selector: str, text: str) -> None:
         """Activate the first such element in which that is written."""
         chosen = (
-            f"[...document.querySelectorAll({json.dumps(selector)})]"
-            f".find(e => e.innerText.includes({json.dumps(text)}))"
+            f"(e => e && (e.click(), true))([...document.querySelectorAll({json.dumps(selector)})]"
+            f".find(e => e.innerText.includes({json.dumps(text)})))"
         )
-        await eventually(lambda: self.js(f"!!{chosen}"), what=f"{text!r} stands in one of {selector}")
-        await self.js(f"{chosen}.click()")
+        await eventually(lambda: self.js(chosen), what=f"{text!r} stands in one of {selector}")
 
     async def focus(self, selector: str) -> None:
-        await self.has(selector)
-        await self.js(f"document.querySelector({json.dumps(selector)}).focus()")
+        focused = (
+            "(e => e && (e.focus(), document.activeElement === e))"
+            f"(document.querySelector({json.dumps(selector)}))"
+        )
+        await eventually(lambda: self.js(focused), what=f"{selector} has the focus")
+
+    async def focused(self, selector: str) -> None:
+        """Wait until the element that has the focus is such a one."""
+        there = f"document.activeElement?.matches({json.dumps(selector)})"
+        await eventually(lambda: self.js(there), what=f"{selector} has the focus")
 
     async def submit(self) -> None:
         """The form of the view."""
-        await self.has("form")
-        await self.js("document.querySelector('form').requestSubmit()")
+        sent = "(e => e && (e.requestSubmit(), true))(document.querySelector('form'))"
+        await eventually(lambda: self.js(sent), what="there is a form")
 
     async def pointer(self, kind: str, x: float, y: float, **more: Any) -> None:
         pressed = {"button": "left", "clickCount": 1} if kind in ("mousePressed", "mouseReleased") else {}
@@ -257,6 +281,7 @@ class Chromium:
         self._tabs[tab.session] = tab
         for domain in ("Page", "Runtime", "Network", "Log"):
             await tab.call(f"{domain}.enable")
+        await tab.call("Page.setLifecycleEventsEnabled", enabled=True)
         await tab.prefers()
         await tab.resize(width, height)
         return tab
@@ -298,8 +323,8 @@ class Chromium:
 
 def _heard(tab: Tab, event: str, said: dict[str, Any]) -> None:
     match event:
-        case "Page.loadEventFired":
-            tab.loaded += 1
+        case "Page.lifecycleEvent" if said["name"] == "load":
+            tab.loaded.append(said["loaderId"])
         case "Network.requestWillBeSent" | "Network.webSocketCreated":
             tab.requests.append(said["request"]["url"] if "request" in said else said["url"])
         case "Runtime.exceptionThrown":

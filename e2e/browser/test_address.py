@@ -1,6 +1,7 @@
 """Filters, view and selection live in the address, so that whoever gets it sees the same."""
 
 from deadlines import eventually
+from e2e.browser.test_looks import map_drawn
 
 
 async def shown(tab):
@@ -22,8 +23,7 @@ async def test_filters_are_in_the_address_and_come_back_with_it(mock, page):
         lambda: shown(tab), lambda rows: rows and all("taint" in row for row in rows), what="taints alone"
     )
     await tab.reload()
-    again = await eventually(lambda: shown(tab), bool)
-    assert len(again) == len(some)
+    await eventually(lambda: shown(tab), lambda again: len(again) == len(some), what="the same is shown")
     assert await tab.js("document.querySelector('input[aria-label=Text]').value") == "taint"
 
 
@@ -60,7 +60,7 @@ async def test_an_address_that_leads_nowhere_leads_to_what_waits(mock, page):
 
 async def test_a_node_that_is_chosen_on_the_map_is_in_the_address(mock, page):
     tab = await page(await mock(gpus=8), "#/cluster")
-    await tab.has(".map canvas")
+    await map_drawn(tab)
     await tab.focus(".map canvas")
     await tab.press("ArrowRight", "Enter")
     await eventually(tab.address, lambda now: now == "#/cluster?node=gpu-1")

@@ -3,7 +3,7 @@
 import pytest
 
 from deadlines import eventually
-from e2e.browser.test_looks import VIEWS
+from e2e.browser.test_looks import VIEWS, map_drawn
 
 FOCUSED = """(() => { const e = document.activeElement; const s = getComputedStyle(e); return {
   name: (e.getAttribute('aria-label') || e.innerText || e.id || e.tagName).trim().slice(0, 60),
@@ -17,7 +17,7 @@ async def test_the_first_key_leads_past_the_navigation(mock, page):
     await tab.press("Tab")
     assert (await tab.js(FOCUSED))["name"] == "Skip to the content"
     await tab.press("Enter")
-    assert await tab.js("document.activeElement.id") == "content"
+    await tab.focused("#content")
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -73,7 +73,7 @@ async def test_escape_closes_what_is_opened(mock, page):
 
 async def test_the_map_is_walked_and_zoomed_by_keys_and_tells_where_one_is(mock, page):
     tab = await page(await mock(gpus=256), "#/cluster")
-    await tab.has(".map canvas")
+    await map_drawn(tab)
     await tab.focus(".map canvas")
     await tab.press("ArrowRight")
     await tab.sees("gpu-1 in zone-a, rack-1", "#map-cursor")
@@ -87,7 +87,7 @@ async def test_the_search_is_one_key_away_and_closes_with_another(mock, page):
     tab = await page(await mock(), "#/queues")
     await tab.has(".queue-table")
     await tab.press("/")
-    assert await tab.js("document.activeElement.getAttribute('role')") == "combobox"
+    await tab.focused("[role=combobox]")
     await tab.write("gpu")
     await tab.has(".suggestions:not([hidden]) li", 3)
     await tab.press("ArrowDown")

@@ -27,6 +27,13 @@ async def settled(tab):
     await tab.lacks(".loading")
 
 
+async def map_drawn(tab):
+    """Wait until there is something on the map, which from then on hears keys and pointers."""
+    await eventually(
+        lambda: tab.js("performance.getEntriesByName('map drawn').length"), what="the map is drawn"
+    )
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 async def test_axe_finds_nothing(mock, page, axe, dark):
     server = await mock(gpus=64, waiting=9, hidden=3)
@@ -84,14 +91,13 @@ async def test_colours_are_those_of_the_system_until_somebody_chooses(mock, page
 
 async def test_the_map_takes_the_colours_of_the_theme(mock, page):
     tab = await page(await mock(gpus=64), "#/cluster")
-    await tab.has(".map canvas")
     canvas = "document.querySelector('.map canvas').getContext('2d')"
     corner = f"[...{canvas}.getImageData(2, 2, 1, 1).data].slice(0, 3)"
-    light = await tab.js(corner)
+    await map_drawn(tab)
+    assert sum(await tab.js(corner)) > 120
     await tab.prefers(dark=True)
     await tab.has(':root[data-theme="dark"]')
-    await tab.js("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
-    assert sum(await tab.js(corner)) < 120 < sum(light)
+    await eventually(lambda: tab.js(corner), lambda seen: sum(seen) < 120, what="the map is dark")
 
 
 async def test_who_wants_no_motion_sees_none(mock, page):
@@ -111,10 +117,10 @@ async def test_long_names_are_cut_and_told_in_full(mock, page):
     server = await mock(gpus=16, waiting=4, names=[long])
     tab = await page(server, "#/waiting", width=1024)
     await tab.has("tr[data-row]", 4)
-    cut = await tab.js(
+    inside = (
         "[...document.querySelectorAll('tr[data-row] .cut')]"
         ".every(e => e.getBoundingClientRect().right <= innerWidth)"
     )
-    assert cut
+    await eventually(lambda: tab.js(inside), what="what is cut ends within the window")
     titles = await tab.js("[...document.querySelectorAll('tr[data-row] [title]')].map(e => e.title)")
     assert any(long in title for title in titles), json.dumps(titles)[:200]

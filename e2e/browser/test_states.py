@@ -64,6 +64,7 @@ async def test_what_is_old_is_called_stale_and_becomes_live_again(mock, page):
     server = await mock()
     tab = await page(server, "#/cluster")
     await tab.has(".fresh-live")
+    await server.followed()
     server.broken["live"] = (503, "not now")
     server.hang_up()
     await tab.has(".fresh-stale")
@@ -87,6 +88,7 @@ async def test_a_cluster_that_is_new_altogether_is_asked_for_again(mock, page):
     server = await mock(gpus=64)
     tab = await page(server, "#/cluster?show=nodes")
     await tab.has('table[aria-rowcount="9"]')
+    await server.followed()
     server.world.nodes.append("another")
     server.world.gpus.append(0)
     server.world.domain.append(server.world.domain[-1])
@@ -136,10 +138,16 @@ async def test_who_may_not_list_nodes_or_queues_is_told_so(mock, page):
 
 
 async def test_a_picture_that_is_old_is_said_to_be(mock, page):
-    server = await mock(old="no scheduler has told anything for 3 minutes")
+    server = await mock(source="insight", old="no scheduler has told anything for 3 minutes")
     tab = await page(server, "#/cluster")
     await tab.sees("What is shown is old: no scheduler has told anything for 3 minutes")
     await tab.has(".map canvas")
+
+
+async def test_what_ones_rights_leave_out_is_said(mock, page):
+    server = await mock(old="you may not list and watch priorityclasses")
+    tab = await page(server, "#/waiting")
+    await tab.sees("Not all is shown: you may not list and watch priorityclasses")
 
 
 async def test_what_cannot_be_explained_says_why_and_what_was_found_last(mock, page):
@@ -150,7 +158,9 @@ async def test_what_cannot_be_explained_says_why_and_what_was_found_last(mock, p
     await tab.sees("NotEnoughFree", ".pane")
 
 
-async def test_insight_takes_no_manifests_and_none_are_asked_for(mock, page):
-    tab = await page(await mock(source="insight"), "#/what-if?with=manifests")
-    await tab.has("#change")
+async def test_insight_takes_no_manifests_and_says_what_does_before_any_are_pasted(mock, page):
+    tab = await page(await mock(source="insight"), "#/what-if")
+    await tab.choose(".choice button", "A manifest")
+    await tab.sees("kai what-if -f manifest.yaml", ".what-if-ask")
+    await tab.sees("kai ui", ".what-if-ask")
     assert await tab.count("#manifests") == 0

@@ -101,6 +101,7 @@ async def test_a_change_is_on_the_map_at_once_and_only_there_where_it_is(mock, p
     server = await mock(gpus=64, full=1.0)
     tab = await page(server, "#/cluster?show=gpus", height=2600)
     await tab.has("tr[data-row]", 64)
+    await server.followed()
     server.world.slots[:8] = [FREE] * 8
     server.change([0], [])
     await eventually(
@@ -173,7 +174,8 @@ async def test_a_workload_has_one_life(mock, page):
     await tab.sees(group.workload, "h1")
     await tab.sees("RUNS", ".answer-verdict")
     await tab.has(".life-pods tr[data-row]")
-    await tab.has(".run-bar", 8)
+    await tab.has(".run-bar", 2)
+    await tab.sees("reclaim", ".life-side:last-child")
 
 
 async def test_what_if_tells_who_starts_and_who_is_evicted(mock, page):
@@ -215,6 +217,7 @@ async def test_anything_is_found_by_its_name(mock, page):
     await tab.has("tr[data-row]")
     for text, there in (("gpu-3", "#/cluster?node=gpu-3"), ("vision", "#/queues?queue=vision")):
         await tab.press("/")
+        await tab.focused("[role=combobox]")
         await tab.write(text)
         await tab.sees(text, ".suggestions")
         await tab.press("Enter")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
+from kai.simulate.changes.queues import Bound, SetBounds
+from kai.snapshot.state import ClusterState
+
 _SERVICES: Final = (
     "scheduler",
     "binder",
@@ -17,21 +20,24 @@ _VISION: Final = {"workload": "team-vision/job/birch-finetune-140", "queue": "vi
 _LANGUAGE: Final = {"workload": "team-language/job/ember-sweep-117", "queue": "language"}
 _PODS: Final = 4
 _RUNS: Final = 2
+#: Of each run, in seconds: when the first began, when the next does, and how long it lasts.
+_LONG_AGO: Final = 40_000
+_TURN: Final = 16_000
+_LASTED: Final = 11_000
 
 
 def imagined(asked: Any) -> dict[str, Any]:
     """Four pods make room for four others."""
-    target = asked.get("target", "what was submitted")
-    change = f"{asked.get('change', 'submit')} {target} {asked.get('value', '')}".strip()
-    before, after = _share(quota=8, held=8), _share(quota=12, held=12)
+    won_before, won_after = _share(quota=8, held=8), _share(quota=12, held=12)
+    lost_before, lost_after = _share(quota=8, held=12), _share(quota=8, held=8)
     lost = [f"team-language/ember-sweep-117-{at}" for at in range(_PODS)]
     won = [f"team-vision/birch-finetune-140-{at}" for at in range(_PODS)]
     return {
         "now": "2026-11-26T20:00:00Z",
-        "changes": [{"text": change, "command": f"kubectl patch queue {target} --type merge -p '{{}}'"}],
+        "changes": [_change(asked)],
         "queues": [
-            {"queue": "vision", "before": before, "after": after},
-            {"queue": "language", "before": after, "after": before},
+            {"queue": "vision", "before": won_before, "after": won_after},
+            {"queue": "language", "before": lost_before, "after": lost_after},
         ],
         "workloads": [
             {
@@ -57,12 +63,26 @@ def imagined(asked: Any) -> dict[str, Any]:
     }
 
 
+def _change(asked: Any) -> dict[str, Any]:
+    """In the product's own words, where they are those of a queue's quota or limit."""
+    bound, target = asked.get("change", "submit"), asked.get("target", "what was submitted")
+    if bound not in (Bound.QUOTA, Bound.LIMIT):
+        return {"text": f"{bound} {target}", "command": None}
+    amounts = dict(each.split("=") for each in asked["value"].split())
+    change = SetBounds(
+        queue=target,
+        bound=Bound(bound),
+        amounts={name: -1.0 if amount == "unlimited" else float(amount) for name, amount in amounts.items()},
+    )
+    return {"text": change.text, "command": change.command(ClusterState())}
+
+
 def _share(*, quota: float, held: float) -> dict[str, Any]:
     gpus = {
         "quota": quota,
         "limit": -1.0,
         "overQuotaWeight": 1.0,
-        "fairShare": 10.0,
+        "fairShare": held,
         "allocated": held,
         "requested": 14.0,
     }
@@ -78,7 +98,7 @@ def _evicted(pod: str) -> dict[str, Any]:
         "node": f"gpu-{pod[-1]}",
         "by": _VISION["workload"],
         "action": "reclaim",
-        "why": "language holds more than its fair share of 10 GPUs, vision less",
+        "why": "language holds more than its fair share of 8 GPUs, vision less than its own of 12",
         "anyway": False,
     }
 
@@ -134,29 +154,64 @@ def health(version: str, *, late: bool) -> dict[str, Any]:
     }
 
 
-def runs(name: str, namespace: str, *, nodes: list[str], now: float) -> list[dict[str, Any]]:
-    """Each pod ran twice, and was evicted once."""
-    found = []
-    for at in range(_PODS if nodes else 0):
-        for turn in range(_RUNS):
-            began = now - 40_000 + turn * 16_000 + at * 300
-            found.append(
-                {
-                    "podUid": f"{at}-{turn}",
-                    "began": began,
-                    "created": began,
-                    "namespace": namespace,
-                    "pod": f"{name.removeprefix('pg-')}-{at}",
-                    "podGroup": name,
-                    "queue": "vision",
-                    "userName": "amara",
-                    "workload": "",
-                    "node": nodes[at % len(nodes)],
-                    "cpuMillis": 12_000,
-                    "memoryBytes": 2**30,
-                    "gpus": 1.0,
-                    "ended": began + 11_000,
-                    "ending": "Evicted" if turn == 0 else "Deleted",
-                }
-            )
-    return found
+def life(row: dict[str, Any], *, nodes: list[str], now: float) -> dict[str, list[dict[str, Any]]]:
+    """Each pod of a workload ran twice, and was evicted once: what is recorded of it, the newest first."""
+    began = [now - _LONG_AGO + turn * _TURN for turn in range(_RUNS)]
+    runs = [
+        _run(row, pod=pod, turn=turn, at=at + 20 * pod, node=nodes[pod % len(nodes)])
+        for pod in range(min(row["pods"], _PODS) if nodes else 0)
+        for turn, at in enumerate(began)
+    ]
+    evictions = [_taking(row, run) for run in runs if run["ending"] == "Evicted"]
+    stood = [(at, "Placed", "", "") for at in began]
+    stood += [(at + _LASTED, "Unschedulable", row["code"] or "OthersFirst", row["text"]) for at in began]
+    decisions = [
+        {
+            **{name: row[name] for name in ("namespace", "queue")},
+            "podGroup": row["name"],
+            "at": at,
+            "shard": "default",
+            "epoch": 7,
+            "cycle": int(at) % 10_000,
+            "outcome": outcome,
+            "reason": reason,
+            "message": message,
+        }
+        for at, outcome, reason, message in sorted(stood, reverse=True)
+    ]
+    return {"runs": runs, "evictions": evictions, "decisions": decisions}
+
+
+def _run(row: dict[str, Any], *, pod: int, turn: int, at: float, node: str) -> dict[str, Any]:
+    return {
+        "podUid": f"{pod}-{turn}",
+        "began": at,
+        "created": at,
+        "namespace": row["namespace"],
+        "pod": f"{row['name'].removeprefix('pg-')}-{pod}",
+        "podGroup": row["name"],
+        "queue": row["queue"],
+        "userName": row["user"],
+        "workload": row["workload"],
+        "node": node,
+        "cpuMillis": 12_000,
+        "memoryBytes": 2**30,
+        "gpus": row["gpus"] / max(1, row["pods"]),
+        "ended": at + _LASTED,
+        "ending": "Evicted" if turn == 0 else "Deleted",
+    }
+
+
+def _taking(row: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **{name: run[name] for name in ("podUid", "namespace", "pod", "podGroup", "queue", "gpus")},
+        "at": run["ended"],
+        "shard": "default",
+        "epoch": 7,
+        "cycle": 1204,
+        "action": "reclaim",
+        "forNamespace": "team-vision",
+        "forPodGroup": "pg-birch-finetune-140",
+        "forQueue": "vision",
+        "message": f"{row['queue']} holds more than its fair share, and vision less",
+    }

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from deadlines import eventually
 from e2e.browser.mock import examples, stories, worlds
 from e2e.browser.mock.worlds import QUEUES, World
 
@@ -79,6 +80,10 @@ class Mock:
             life.cancel()
             self.hang_up()
             await runner.cleanup()
+
+    async def followed(self) -> None:
+        """Wait until somebody listens to what changes."""
+        await eventually(lambda: self._listeners, what="the page follows what changes")
 
     def hang_up(self) -> None:
         """End all streams of changes."""
@@ -311,7 +316,7 @@ class Mock:
         row, runs = self._row(asked)
         nodes = self.world.nodes[: row["pods"]] if runs else self.world.nodes[: row["running"]]
         each = row["gpus"] / max(1, row["pods"])
-        pods = stories.pods_of(row["name"], row["pods"], nodes=nodes, gpus=each, since=self._began - 5000)
+        pods = stories.pods_of(row["name"], row["pods"], nodes=nodes, gpus=each, since=row["created"])
         answer = None if self.unanswered else stories.answer(row, running=runs)
         return {
             "answer": answer,
@@ -335,8 +340,8 @@ class Mock:
 
     def _past(self, path: str, asked: Any) -> Any:
         now = time.time()
-        if path == "runs":
-            rows = self._runs(asked, now)
+        if asked.get("podGroup"):
+            rows = self._life(path, asked, now)
         else:
             rows = stories.past(self.world, now=self._began, seconds=_PAST_SECONDS)[path]
         since, until = float(asked.get("since", now - 86_400)), float(asked.get("until", now))
@@ -350,9 +355,10 @@ class Mock:
         limit = int(asked.get("limit", 1000))
         return {"items": rows[:limit], "more": len(rows) > limit, "hidden": self.hidden}
 
-    def _runs(self, asked: Any, now: float) -> list[dict[str, Any]]:
-        name, namespace = asked.get("podGroup", ""), asked.get("namespace", "")
-        return examples.runs(name, namespace, nodes=self.world.nodes, now=now)
+    def _life(self, path: str, asked: Any, now: float) -> list[dict[str, Any]]:
+        """What there is to tell of one workload."""
+        row, _ = self._row({"namespace": asked["namespace"], "name": asked["podGroup"]})
+        return examples.life(row, nodes=self.world.nodes, now=now)[path]
 
     # --- changes ---------------------------------------------------------------------------------
     async def _changes(self, request: web.Request) -> web.StreamResponse:

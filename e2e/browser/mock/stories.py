@@ -6,7 +6,9 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from e2e.browser.mock.worlds import QUEUES, World, new_group
+from e2e.browser.mock.worlds import FREE, QUEUES, World, new_group, queues_of
+from kai.simulate.changes.queues import Bound, SetBounds
+from kai.snapshot.state import ClusterState
 
 STAGES: Final = (
     "known",
@@ -19,19 +21,20 @@ STAGES: Final = (
     "victims permitted",
     "bound",
 )
+_STEPS: Final = 240
 #: Verdict, code, stage, what is said.
 _REASONS: Final = (
     (
         "WAIT",
         "NotEnoughFree",
         "room",
-        "it asks for {gpus} GPUs; 6 GPUs free on 3 nodes, the largest hole has 3 GPUs on gpu-12",
+        "it asks for {gpus} GPUs; {free} are free on {nodes} nodes",
     ),
     (
         "WAIT",
         "Fragmented",
         "room",
-        "it asks for {gpus} GPUs on one node; 14 are free on 9 nodes, 3 at most on one",
+        "it asks for {gpus} GPUs on one node; {free} are free on {nodes} nodes, {hole} at most on one",
     ),
     ("WAIT", "OthersFirst", "room", "there is room, and 4 workloads ahead of it take it"),
     (
@@ -81,14 +84,15 @@ def fill_queue(world: World, count: int, *, now: float, called: Callable[[str], 
     """So many workloads wait."""
     chance = world.random
     leaves = [at for at, queue in enumerate(QUEUES) if queue[3]]
+    room = _room(world)
     for place in range(count):
         queue = chance.choices(leaves, [QUEUES[at][3] for at in leaves])[0]
         verdict, code, _, text = chance.choices(_REASONS, _WEIGHTS)[0]
-        gpus = chance.choice((2, 2, 4, 8, 8, 16, 32)) if code != "TooLarge" else 16
+        gpus = _asked(code, room, chance)
         group = world.groups.pop(new_group(world, queue, gpus, called))
         work = f"{group.workload.rpartition('-')[0]}-{400 + 7 * place}"
         age = 30 + chance.expovariate(1 / 5400)
-        pods = 1 if code == "TooLarge" else max(1, gpus // chance.choice((1, 2, 4)))
+        pods = 1 if code in ("TooLarge", "Fragmented") else max(1, gpus // chance.choice((1, 2, 4)))
         world.waiting.append(
             {
                 "namespace": group.namespace,
@@ -108,7 +112,7 @@ def fill_queue(world: World, count: int, *, now: float, called: Callable[[str], 
                 "preemptible": chance.random() < 0.8,
                 "verdict": verdict,
                 "code": code,
-                "text": text.format(gpus=gpus),
+                "text": text.format(gpus=f"{gpus:,}", **room),
                 "position": None,
             }
         )
@@ -117,6 +121,23 @@ def fill_queue(world: World, count: int, *, now: float, called: Callable[[str], 
         rows = [row for row in world.waiting if row["queue"] == queue]
         for ahead, row in enumerate(rows):
             row["position"] = {"ahead": ahead, "of": len(rows)}
+
+
+def _room(world: World) -> dict[str, int]:
+    """What is free: devices, nodes that have some, and the most of one node."""
+    holes = [world.of_node(node).count(FREE) for node in range(len(world.nodes))]
+    return {"free": sum(holes), "nodes": sum(map(bool, holes)), "hole": max(holes, default=0)}
+
+
+def _asked(code: str, room: dict[str, int], chance: random.Random) -> int:
+    """As many GPUs as there have to be for this to be the reason."""
+    if code == "TooLarge":
+        return 16
+    if code == "Fragmented":
+        return 8
+    if code == "NotEnoughFree":
+        return max(16, 1 << room["free"].bit_length())
+    return chance.choice((2, 2, 4, 8, 8, 16, 32))
 
 
 def answer(row: dict[str, Any], *, running: bool = False) -> dict[str, Any]:
@@ -172,12 +193,10 @@ def _passed(stage: str, row: dict[str, Any]) -> str:
 
 def _changes(row: dict[str, Any]) -> list[dict[str, Any]]:
     queue = row["queue"]
-    limit = {
-        "text": f"raise the limit of {queue} to {row['gpus'] + 22} GPUs",
-        "command": f"kubectl patch queue {queue} --type merge -p "
-        f'\'{{"spec":{{"resources":{{"gpu":{{"limit":{row["gpus"] + 22}}}}}}}}}\'',
-        "proven": True,
-    }
+    bound = Bound.LIMIT if row["code"] == "OverLimit" else Bound.QUOTA
+    raised = SetBounds(queue=queue, bound=bound, amounts={"gpu": row["gpus"] + 24})
+    more = {"text": raised.text, "command": raised.command(ClusterState()), "proven": True}
+    node = {"text": "add 1 node like 'gpu-1'", "command": None, "proven": True}
     fewer = max(1, row["pods"] // 2)
     smaller = {
         "text": f"let {row['namespace']}/{row['name']} start with {fewer} pod{'' if fewer == 1 else 's'}",
@@ -185,7 +204,9 @@ def _changes(row: dict[str, Any]) -> list[dict[str, Any]]:
         f"kai.scheduler/batch-min-member={fewer}",
         "proven": True,
     }
-    return [limit, smaller] if row["code"] in ("OverLimit", "NotEnoughFree", "Fragmented") else [smaller]
+    if row["code"] == "Fragmented":
+        return [node]
+    return [more, smaller] if row["code"] in ("OverLimit", "NotEnoughFree") else [smaller]
 
 
 def pods_of(name: str, count: int, *, nodes: list[str], gpus: float, since: float) -> list[dict[str, Any]]:
@@ -207,7 +228,6 @@ def pods_of(name: str, count: int, *, nodes: list[str], gpus: float, since: floa
 def past(world: World, *, now: float, seconds: float) -> dict[str, list[dict[str, Any]]]:
     """Decisions, evictions, cycles and states of queues in the seconds before, the newest first."""
     chance = random.Random(11)
-    leaves = [queue[0] for queue in QUEUES if queue[3]]
     groups = world.groups[:400] or []
     decisions: list[dict[str, Any]] = []
     takings: list[dict[str, Any]] = []
@@ -252,7 +272,7 @@ def past(world: World, *, now: float, seconds: float) -> dict[str, list[dict[str
                     "message": f"its queue holds more than its fair share, and {QUEUES[other.queue][0]} less",
                 }
             )
-    cycles, states = _curves(chance, leaves, now=now, seconds=seconds, total=len(world.slots))
+    cycles, states = _curves(chance, world, now=now, seconds=seconds)
 
     def newest(row: dict[str, Any]) -> float:
         return -float(row["at"])
@@ -266,19 +286,25 @@ def past(world: World, *, now: float, seconds: float) -> dict[str, list[dict[str
 
 
 def _curves(
-    chance: random.Random, leaves: list[str], *, now: float, seconds: float, total: int
+    chance: random.Random, world: World, *, now: float, seconds: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    waiting, cycles, states = 30.0, [], []
-    held = {queue: total / len(leaves) for queue in leaves}
-    for step in range(240):
-        at = now - seconds + step * seconds / 240
-        waiting = max(0.0, waiting + chance.gauss(0, 3))
+    """Found backwards, from how it is now."""
+    told = queues_of(world)
+    columns = {key: told["gpu"][key] for key in ("quota", "fairShare", "allocated", "requested")}
+    leaves = [at for at, queue in enumerate(QUEUES) if queue[3]]
+    held = {at: columns["allocated"][at] for at in leaves}
+    waiting = float(len(world.waiting))
+    cycles, states = [], []
+    for step in reversed(range(_STEPS)):
+        at = now - seconds + (step + 1) * seconds / _STEPS
         cycles.append(_cycle(step, at, waiting=round(waiting), binds=chance.randint(0, 9)))
-        for place, queue in enumerate(leaves):
+        for queue in leaves:
+            row = {key: column[queue] for key, column in columns.items()}
+            asked = row["requested"] - row["allocated"] + held[queue]
+            row |= {"allocated": round(held[queue]), "requested": round(asked)}
+            states.append(_state(QUEUES[queue][0], at, row))
             held[queue] = max(0.0, held[queue] * (1 + chance.gauss(0, 0.03)))
-            quota = total / len(leaves) * (0.7 + 0.1 * (place % 5))
-            asked = held[queue] + waiting / 4
-            states.append(_state(queue, at, quota=quota, held=held[queue], asked=asked))
+        waiting = max(0.0, waiting + chance.gauss(0, 2))
     return cycles, states
 
 
@@ -296,17 +322,17 @@ def _cycle(number: int, at: float, *, waiting: int, binds: int) -> dict[str, Any
     }
 
 
-def _state(queue: str, at: float, *, quota: float, held: float, asked: float) -> dict[str, Any]:
+def _state(queue: str, at: float, gpus: dict[str, float]) -> dict[str, Any]:
     return {
         "queue": queue,
         "shard": "default",
         "at": at,
         "parent": "",
-        "quotaGpus": round(quota),
+        "quotaGpus": gpus["quota"],
         "limitGpus": -1.0,
-        "fairShareGpus": round(quota * 1.15, 1),
-        "allocatedGpus": round(held),
-        "requestedGpus": round(asked),
+        "fairShareGpus": gpus["fairShare"],
+        "allocatedGpus": gpus["allocated"],
+        "requestedGpus": gpus["requested"],
         "allocatedCpuMillis": 0.0,
         "allocatedMemoryBytes": 0.0,
     }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { bytes, count, cpus, latency, percent, plural, short, span } from "../src/model/format";
+import { bytes, count, cpus, latency, lined, percent, plural, short, span } from "../src/model/format";
 
 describe("numbers", () => {
   it.each([
@@ -19,6 +19,19 @@ describe("numbers", () => {
     [2 ** 41, "2 TiB"],
     [-1, "∞"],
   ])("%d bytes are %s", (value, text) => expect(bytes(value)).toBe(text));
+
+  it.each([
+    [
+      [12, 1024, -1],
+      ["12", "1,024", "∞"],
+    ],
+    [
+      [12, 182.75, -1],
+      ["12.0", "182.8", "∞"],
+    ],
+  ])("numbers below each other have their points in one line: %j", (values, texts) =>
+    expect(values.map(lined(values))).toEqual(texts),
+  );
 
   it("CPUs are told in whole ones", () =>
     expect([cpus(12_000), cpus(1500), cpus(-1)]).toEqual(["12", "1.5", "∞"]));

@@ -12,6 +12,13 @@ export function count(value: number): string {
   return value.toLocaleString("en", { maximumFractionDigits: 2 });
 }
 
+/** As `count`, of numbers below each other: their points stand in one line, with one digit after it if any has some. */
+export function lined(values: readonly number[]): (value: number) => string {
+  const digits = values.every(Number.isInteger) ? 0 : 1;
+  const form = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  return (value) => (value < 0 ? "∞" : value.toLocaleString("en", form));
+}
+
 /** Thousandths of CPUs, as CPUs. */
 export function cpus(millis: number): string {
   return millis < 0 ? "∞" : (millis / 1000).toLocaleString("en", { maximumFractionDigits: 1 });

@@ -40,15 +40,16 @@ export function Frame({ children }: { children: ComponentChildren }): JSX.Elemen
       <Header />
       <Navigation view={view} />
       <main id="content" class={`view view-${view}`} tabIndex={-1} aria-label={NAMES[view]}>
-        <OldPicture />
+        <Reservation />
         {children}
       </main>
     </div>
   );
 }
 
-/** Why what is shown is not how it is now, where the server knows. */
-function OldPicture(): JSX.Element | null {
+/** Why what is shown is not how it is now, or not all of it, where the server knows. */
+function Reservation(): JSX.Element | null {
+  const own = useStore((state) => state.live?.source === "kubeconfig");
   const reason = useStore((state) => {
     const shards = state.live?.shards ?? [];
     const shard = shards.find((each) => each.name === state.route.said.shard) ?? shards.at(0);
@@ -57,7 +58,7 @@ function OldPicture(): JSX.Element | null {
   if (!reason) return null;
   return (
     <p class="old" role="status">
-      <Icon name="warn" /> What is shown is old: {reason}
+      <Icon name="warn" /> {own ? "Not all is shown" : "What is shown is old"}: {reason}
     </p>
   );
 }

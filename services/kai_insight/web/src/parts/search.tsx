@@ -1,7 +1,7 @@
 /** Search for anything: nodes, workloads, queues. */
 
 import type { JSX, TargetedKeyboardEvent } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import type { Found } from "../api/types";
 import { useAsked } from "../asked";
@@ -132,7 +132,8 @@ function useLater(text: string): string {
 
 export function SearchBox({ onPick }: { onPick: (found: Found) => void }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  // Before it is drawn: whoever sees the field may press its key.
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       const target = event.target as HTMLElement;
       if (event.key !== "/" || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;

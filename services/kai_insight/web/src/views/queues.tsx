@@ -5,7 +5,7 @@ import { useMemo } from "preact/hooks";
 
 import type { QueueColumns, QueueState, Rows } from "../api/types";
 import { useAsked } from "../asked";
-import { bytes, count, cpus, plural } from "../model/format";
+import { bytes, count, cpus, lined, plural } from "../model/format";
 import { type QueueRow, type Resource, longest, rows } from "../model/queues";
 import { question } from "../model/route";
 import { say, to } from "../nav";
@@ -21,7 +21,20 @@ const RESOURCES: readonly (readonly [Resource, string])[] = [
   ["cpu", "CPUs"],
   ["memory", "Memory"],
 ];
-const FORMATS: Record<Resource, (value: number) => string> = { gpu: count, cpu: cpus, memory: bytes };
+
+/** How the numbers of the table are written. */
+function formatOf(resource: Resource, shown: readonly QueueRow[]): (value: number) => string {
+  if (resource !== "gpu") return resource === "cpu" ? cpus : bytes;
+  return lined(
+    shown.flatMap(({ allocated, fairShare, quota, limit, borrowed }) => [
+      allocated,
+      fairShare,
+      quota,
+      limit,
+      borrowed,
+    ]),
+  );
+}
 
 export function QueuesView(): JSX.Element {
   const queues = useStore((state) => {
@@ -100,7 +113,7 @@ function QueueTable({
   const closed = useMemo(() => new Set(closedText ? closedText.split(",") : []), [closedText]);
   const shown = rows(queues, resource, closed);
   const full = longest(shown);
-  const format = FORMATS[resource];
+  const format = formatOf(resource, shown);
   const toggle = (name: string): void => {
     const next = new Set(closed);
     if (!next.delete(name)) next.add(name);

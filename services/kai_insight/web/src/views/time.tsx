@@ -5,7 +5,7 @@ import { useMemo } from "preact/hooks";
 
 import type { Cycle, Decision, QueueState, Rows, Taking } from "../api/types";
 import { useAsked } from "../asked";
-import { count, moment, plural, short } from "../model/format";
+import { count, lined, moment, plural, short } from "../model/format";
 import { type Happening, type Kind, type Lane, type Mark, happenings, lanes } from "../model/lanes";
 import { question } from "../model/route";
 import { say, to } from "../nav";
@@ -341,6 +341,9 @@ function Held({ at, shard }: { at: number; shard: string }): JSX.Element {
       {(data) => {
         const latest = latestOf(data.items, at);
         if (latest.length === 0) return <p class="faint">Nothing was written down in the hour before.</p>;
+        const gpus = lined(
+          latest.flatMap((each) => [each.allocatedGpus, each.fairShareGpus, each.requestedGpus]),
+        );
         return (
           <div class="scroll-x" tabIndex={0} role="region" aria-label="What queues held">
             <table class="table small-table">
@@ -364,9 +367,9 @@ function Held({ at, shard }: { at: number; shard: string }): JSX.Element {
                     <th scope="row" class="cut">
                       {each.queue}
                     </th>
-                    <td class="number strong">{count(each.allocatedGpus)}</td>
-                    <td class="number">{count(each.fairShareGpus)}</td>
-                    <td class="number">{count(each.requestedGpus)}</td>
+                    <td class="number strong">{gpus(each.allocatedGpus)}</td>
+                    <td class="number">{gpus(each.fairShareGpus)}</td>
+                    <td class="number">{gpus(each.requestedGpus)}</td>
                   </tr>
                 ))}
               </tbody>

@@ -291,7 +291,7 @@ const COLUMNS: Column<Placed<WaitingRow>>[] = [
     id: "age",
     title: "Waits",
     width: 92,
-    narrow: 72,
+    narrow: 80,
     numeric: true,
     cell: ({ row }) => <Age since={row.waitingSince} />,
   },

@@ -28,7 +28,7 @@ export function WhatIfView(): JSX.Element {
   const said = useStore((state) => state.route.said);
   const [result, setResult] = useState<Answered>(null);
   const submits = useStore((state) => state.live?.source === "kubeconfig");
-  const manifests = submits && said.with === "manifests";
+  const manifests = said.with === "manifests";
   const run = (path: string, body?: string): void => {
     setResult({ asking: true });
     const answer = body === undefined ? ask<Imagined>(path) : post<Imagined>(path, body);
@@ -43,21 +43,25 @@ export function WhatIfView(): JSX.Element {
       <section class="what-if-ask card" aria-label="The change">
         <h1>What if</h1>
         <p class="faint">The scheduler's own engine tries it on a copy of the cluster. Nothing is changed.</p>
-        {submits && (
-          <Choice
-            label="Kind of change"
-            options={[
-              ["change", "A change"],
-              ["manifests", "A manifest"],
-            ]}
-            value={manifests ? "manifests" : "change"}
-            onChange={(value) => {
-              say({ with: value === "manifests" ? value : "" });
-              setResult(null);
-            }}
-          />
+        <Choice
+          label="Kind of change"
+          options={[
+            ["change", "A change"],
+            ["manifests", "A manifest"],
+          ]}
+          value={manifests ? "manifests" : "change"}
+          onChange={(value) => {
+            say({ with: value === "manifests" ? value : "" });
+            setResult(null);
+          }}
+        />
+        {!manifests ? (
+          <ChangeForm run={run} />
+        ) : submits ? (
+          <ManifestForm run={run} />
+        ) : (
+          <ManifestsElsewhere />
         )}
-        {manifests ? <ManifestForm run={run} /> : <ChangeForm run={run} />}
       </section>
       <section class="what-if-answer" aria-label="What would follow" aria-live="polite">
         {result === null && (
@@ -255,6 +259,18 @@ function ManifestForm({ run }: { run: (path: string, body: string) => void }): J
         Try it
       </button>
     </form>
+  );
+}
+
+/** Insight groups no pods: whoever has manifests tries them with his own rights. */
+function ManifestsElsewhere(): JSX.Element {
+  return (
+    <div class="form">
+      <p>Manifests are tried on your machine, with your own rights. On this page, once it is opened by</p>
+      <Command text="kai ui" />
+      <p>or by one command:</p>
+      <Command text="kai what-if -f manifest.yaml" />
+    </div>
   );
 }
 

@@ -85,6 +85,14 @@ function Life({ namespace, name }: { namespace: string; name: string }): JSX.Ele
 }
 
 const POD_ROW = 32;
+/** Of workloads that have parts. */
+const PART: Column<WorkloadPod> = {
+  id: "part",
+  title: "Part",
+  width: 110,
+  from: 760,
+  cell: (pod) => <span class="cut faint">{pod.subGroup}</span>,
+};
 
 function Pods({ pods, more }: { pods: WorkloadPod[]; more: boolean }): JSX.Element {
   const now = useStore((state) => Math.floor(state.now / 5) * 5);
@@ -99,13 +107,7 @@ function Pods({ pods, more }: { pods: WorkloadPod[]; more: boolean }): JSX.Eleme
         </span>
       ),
     },
-    {
-      id: "part",
-      title: "Part",
-      width: 110,
-      from: 760,
-      cell: (pod) => <span class="cut faint">{pod.subGroup}</span>,
-    },
+    ...(pods.some((pod) => pod.subGroup) ? [PART] : []),
     { id: "state", title: "State", width: 110, cell: (pod) => pod.state },
     {
       id: "node",
