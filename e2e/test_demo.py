@@ -36,9 +36,9 @@ def playing(home, *flags):
     try:
         yield process
     finally:
-        if process.poll() is None:
-            process.terminate()
-        process.communicate()
+        process.terminate()
+        process.wait()
+        process.stdout.close()
 
 
 def nothing_is_left(home):

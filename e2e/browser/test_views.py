@@ -175,7 +175,7 @@ async def test_a_workload_has_one_life(mock, page):
     await tab.sees("RUNS", ".answer-verdict")
     await tab.has(".life-pods tr[data-row]")
     await tab.has(".run-bar", 2)
-    await tab.sees("reclaim", ".life-side:last-child")
+    await tab.sees("reclaim", ".life")
 
 
 async def test_what_if_tells_who_starts_and_who_is_evicted(mock, page):

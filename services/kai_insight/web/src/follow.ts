@@ -5,7 +5,7 @@ import type { Change, Frame, Live } from "./api/types";
 import { type Cluster, changed, opened } from "./model/cluster";
 import { Reader } from "./model/events";
 import { question } from "./model/route";
-import { current, set } from "./store";
+import { current, set, shardOf, shardTold } from "./store";
 
 /** After so many seconds without a word (one comes every 15) what is shown is called stale. */
 const SILENCE_SECONDS = 40;
@@ -94,8 +94,8 @@ function failed(problem: Problem): void {
 async function round(signal: AbortSignal, heard: () => void): Promise<void> {
   const live = await ask<Live>("live", signal);
   set({ live, problem: null, heard: Date.now() / 1000 });
-  const shard = current().route.said.shard ?? "";
-  const known = live.shards.find((each) => each.name === shard) ?? live.shards.at(0);
+  const shard = shardOf(current());
+  const known = shardTold(current());
   if (!known?.version) {
     const why = known?.reason ?? "the scheduler has not told its state yet; it does so every few minutes";
     set({ cluster: null, clusterProblem: new Problem("busy", why), freshness: "waiting" });

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { Problem } from "./api/client";
-import type { Live } from "./api/types";
+import type { Live, Shard } from "./api/types";
 import type { Cluster } from "./model/cluster";
 import { type Route, parse } from "./model/route";
 
@@ -70,4 +70,24 @@ export function useStore<T>(part: (of: State) => T): T {
     return subscribe(look);
   }, []);
   return Object.is(fresh, value) ? value : fresh;
+}
+
+/** The shard that is looked at, as the address says it; empty for the first. */
+export function shardOf(of: State): string {
+  return of.route.said.shard ?? "";
+}
+
+export function useShard(): string {
+  return useStore(shardOf);
+}
+
+/** What is known of the shard that is looked at. */
+export function shardTold(of: State): Shard | undefined {
+  const shards = of.live?.shards ?? [];
+  return shards.find((each) => each.name === shardOf(of)) ?? shards.at(0);
+}
+
+/** The time in Unix seconds, shown anew every five of them. */
+export function useClock(): number {
+  return useStore((state) => Math.floor(state.now / 5) * 5);
 }

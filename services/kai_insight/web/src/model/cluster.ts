@@ -130,8 +130,13 @@ export function use(cluster: Cluster): Use {
 
 /** The names of a node's domains, the widest first. */
 export function domainOf(cluster: Cluster, node: number): string[] {
+  return domainPath(cluster, cluster.frame.nodes.domain[node]);
+}
+
+/** A domain and those around it by name, the outermost first. */
+export function domainPath(cluster: Cluster, domain: number): string[] {
   const { name, parent } = cluster.frame.domains;
   const found: string[] = [];
-  for (let at = cluster.frame.nodes.domain[node]; at >= 0; at = parent[at]) found.unshift(name[at]);
+  for (let at = domain; at >= 0; at = parent[at]) found.unshift(name[at]);
   return found;
 }

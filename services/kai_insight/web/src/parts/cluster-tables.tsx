@@ -8,7 +8,7 @@ import { count } from "../model/format";
 import { NODE_STATES } from "../model/palette";
 import { nameOf, useNames } from "../names";
 import { say } from "../nav";
-import { current, useStore } from "../store";
+import { current, shardOf, useStore } from "../store";
 import { type Column, Table } from "./table";
 import { Meter } from "./words";
 
@@ -109,7 +109,7 @@ interface Gpu {
 export function GpuTable({ cluster, opened }: { cluster: Cluster; opened: string }): JSX.Element {
   useStore((state) => state.revision);
   useNames();
-  const shard = current().route.said.shard ?? "";
+  const shard = shardOf(current());
   const { nodes } = cluster.frame;
   const nodeOf = useMemo(() => owners(cluster), [cluster]);
   const columns: Column<Gpu>[] = [

@@ -9,7 +9,7 @@ import { follow } from "../follow";
 import { count, plural, span } from "../model/format";
 import { VIEWS, type View } from "../model/route";
 import { go, say, to } from "../nav";
-import { set, useStore } from "../store";
+import { set, shardTold, useStore } from "../store";
 import { Icon } from "./icons";
 import { SearchBox } from "./search";
 
@@ -51,8 +51,7 @@ export function Frame({ children }: { children: ComponentChildren }): JSX.Elemen
 function Reservation(): JSX.Element | null {
   const own = useStore((state) => state.live?.source === "kubeconfig");
   const reason = useStore((state) => {
-    const shards = state.live?.shards ?? [];
-    const shard = shards.find((each) => each.name === state.route.said.shard) ?? shards.at(0);
+    const shard = shardTold(state);
     return shard?.version ? (shard.reason ?? "") : "";
   });
   if (!reason) return null;
@@ -86,11 +85,9 @@ function openFound(found: Found): void {
 
 function ShardChoice(): JSX.Element | null {
   const live = useStore((state) => state.live);
-  const shard = useStore((state) => state.route.said.shard ?? "");
+  const chosen = useStore(shardTold);
   if (!live) return null;
   const source = live.source === "kubeconfig" ? "your kubeconfig" : "insight";
-  const first = live.shards.at(0);
-  const chosen = live.shards.find((each) => each.name === shard) ?? first;
   return (
     <div class="shard" title={`${live.user} by ${source}, release ${live.release}`}>
       {live.shards.length > 1 ? (

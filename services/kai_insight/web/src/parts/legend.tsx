@@ -10,7 +10,7 @@ import { count } from "../model/format";
 import { NODE_STATES, STATES, look, stateLook } from "../model/palette";
 import { leaves } from "../model/queues";
 import { say } from "../nav";
-import { useStore } from "../store";
+import { useShard, useStore } from "../store";
 import { NO_QUEUE, mapStyle } from "./map-style";
 import { Swatch } from "./words";
 
@@ -26,7 +26,7 @@ interface Entry {
 export function Legend({ cluster, used, by }: { cluster: Cluster; used: Use; by: ColourBy }): JSX.Element {
   const dark = useStore((state) => state.dark);
   const pick = useStore((state) => state.route.said.pick ?? "");
-  const shard = useStore((state) => state.route.said.shard ?? "");
+  const shard = useShard();
   useNames();
   const entries =
     by === "queue"

@@ -12,7 +12,7 @@ import { count } from "../model/format";
 import { NODE_STATES } from "../model/palette";
 import { nameOf, useNames } from "../names";
 import { say } from "../nav";
-import { current, useStore } from "../store";
+import { current, useShard, useStore } from "../store";
 import { Icon } from "./icons";
 import { mapStyle } from "./map-style";
 import { useSize } from "./size";
@@ -265,7 +265,7 @@ function Tip({
   spot: Spot;
   view: { width: number; height: number };
 }): JSX.Element {
-  const shard = useStore((state) => state.route.said.shard ?? "");
+  const shard = useShard();
   useNames();
   const right = spot.x > view.width - 280;
   const low = spot.y > view.height - 140;

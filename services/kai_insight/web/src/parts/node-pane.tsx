@@ -10,23 +10,21 @@ import { NODE_STATES } from "../model/palette";
 import { question } from "../model/route";
 import { type ColourBy, lookOf } from "../map/paint";
 import { to } from "../nav";
-import { useStore } from "../store";
+import { useClock, useShard, useStore } from "../store";
 import { mapStyle } from "./map-style";
 import { Answered, Hidden } from "./states";
 import { Fact, Facts, Meter, Swatch } from "./words";
 
 const EVERY_SECONDS = 5;
 
-export function NodePane({
-  cluster,
-  node,
-  by,
-}: {
+interface Props {
   cluster: Cluster;
   node: number;
   by: ColourBy;
-}): JSX.Element {
-  const shard = useStore((state) => state.route.said.shard ?? "");
+}
+
+export function NodePane({ cluster, node, by }: Props): JSX.Element {
+  const shard = useShard();
   useStore((state) => state.revision);
   const name = cluster.frame.nodes.name[node];
   const asked = useAsked<NodeDetail>(question("live/node", { shard, name }), EVERY_SECONDS);
@@ -41,15 +39,7 @@ export function NodePane({
 }
 
 /** The node's GPUs, large enough for their parts to be read. */
-function Devices({
-  cluster,
-  node,
-  by,
-}: {
-  cluster: Cluster;
-  node: number;
-  by: ColourBy;
-}): JSX.Element | null {
+function Devices({ cluster, node, by }: Props): JSX.Element | null {
   const dark = useStore((state) => state.dark);
   const first = cluster.offset[node];
   const gpus = cluster.offset[node + 1] - first;
@@ -128,7 +118,7 @@ function Detail({ node }: { node: NodeDetail }): JSX.Element {
 }
 
 function Pod({ pod }: { pod: NodeDetail["pods"][number] }): JSX.Element {
-  const now = useStore((state) => Math.floor(state.now / 5) * 5);
+  const now = useClock();
   const gpus =
     pod.portion !== null
       ? `${Math.round(pod.portion * 100)} % of a GPU`

@@ -4,16 +4,16 @@ import type { JSX } from "preact";
 
 import type { Slots } from "../api/types";
 import { useAsked } from "../asked";
-import type { Cluster } from "../model/cluster";
+import { type Cluster, domainPath } from "../model/cluster";
 import { count, plural } from "../model/format";
 import { question } from "../model/route";
 import { say } from "../nav";
-import { useStore } from "../store";
+import { useShard } from "../store";
 
 const EVERY_SECONDS = 10;
 
 export function Rooms({ cluster }: { cluster: Cluster }): JSX.Element | null {
-  const shard = useStore((state) => state.route.said.shard ?? "");
+  const shard = useShard();
   const asked = useAsked<Slots>(question("live/slots", { shard }), EVERY_SECONDS);
   const slots = asked.data;
   if (!slots)
@@ -32,7 +32,7 @@ export function Rooms({ cluster }: { cluster: Cluster }): JSX.Element | null {
                 <button
                   type="button"
                   class="link rooms-best"
-                  title={path(cluster, best.domain)}
+                  title={domainPath(cluster, best.domain).join(" › ")}
                   onClick={() => say({ domain: cluster.frame.domains.name[best.domain] })}
                 >
                   {count(best.slots)} in {cluster.frame.domains.name[best.domain]}
@@ -52,11 +52,4 @@ function largest(slots: Slots, shape: number): { domain: number; slots: number }
   for (const each of slots.domains)
     if (!found || each.slots[shape] >= found.slots) found = { domain: each.index, slots: each.slots[shape] };
   return found;
-}
-
-function path(cluster: Cluster, domain: number): string {
-  const { name, parent } = cluster.frame.domains;
-  const names: string[] = [];
-  for (let at = domain; at >= 0; at = parent[at]) names.unshift(name[at]);
-  return names.join(" › ");
 }

@@ -6,7 +6,7 @@ import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hook
 import type { Found } from "../api/types";
 import { useAsked } from "../asked";
 import { question } from "../model/route";
-import { useStore } from "../store";
+import { useShard } from "../store";
 import { Icon } from "./icons";
 
 const KINDS = { node: "node", group: "workload", queue: "queue" } as const;
@@ -27,7 +27,7 @@ interface Props {
 /** A field that suggests what there is. */
 export function Suggest(props: Props): JSX.Element {
   const { label, placeholder, onPick, only, value, onText } = props;
-  const shard = useStore((state) => state.route.said.shard ?? "");
+  const shard = useShard();
   const [own, setOwn] = useState("");
   const [open, setOpen] = useState(false);
   const [at, setAt] = useState(0);

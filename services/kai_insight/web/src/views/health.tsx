@@ -6,14 +6,24 @@ import type { Coverage, Health } from "../api/types";
 import { useAsked } from "../asked";
 import { count, latency, percent, plural, span } from "../model/format";
 import { question } from "../model/route";
+import { type Head, SmallTable } from "../parts/small-table";
 import { Answered } from "../parts/states";
-import { useStore } from "../store";
+import { useShard, useStore } from "../store";
+
+const PROCESSES_HEADS: readonly Head[] = [
+  { title: "Process" },
+  { title: "State" },
+  { title: "Leads" },
+  { title: "For", numeric: true },
+  { title: "Renewed", numeric: true },
+  { title: "Release" },
+];
 
 const EVERY_SECONDS = 5;
 const LATE_SECONDS = 10;
 
 export function HealthView(): JSX.Element {
-  const shard = useStore((state) => state.route.said.shard ?? "");
+  const shard = useShard();
   const asked = useAsked<Health>(question("live/health", { shard }), EVERY_SECONDS);
   return (
     <div class="health">
@@ -153,42 +163,24 @@ function Processes({ processes }: { processes: Health["processes"] }): JSX.Eleme
       <h2>Processes</h2>
       {processes.length === 0 && <p class="faint">No process holds a Lease that you may see.</p>}
       {processes.length > 0 && (
-        <div class="scroll-x" tabIndex={0} role="region" aria-label="Processes">
-          <table class="table small-table">
-            <thead>
-              <tr>
-                <th scope="col">Process</th>
-                <th scope="col">State</th>
-                <th scope="col">Leads</th>
-                <th scope="col" class="number">
-                  For
-                </th>
-                <th scope="col" class="number">
-                  Renewed
-                </th>
-                <th scope="col">Release</th>
-              </tr>
-            </thead>
-            <tbody>
-              {processes.map((each) => (
-                <tr key={`${each.name} ${each.holder}`}>
-                  <th scope="row">{each.name}</th>
-                  <td>
-                    <span class={each.late ? "state-late" : "state-well"}>
-                      <span aria-hidden="true">{each.late ? "!" : "✓"}</span> {each.late ? "late" : "in time"}
-                    </span>
-                  </td>
-                  <td class="cut" title={each.holder}>
-                    {each.holder}
-                  </td>
-                  <td class="number">{span(now - each.since)}</td>
-                  <td class="number">{span(now - each.renewed)} ago</td>
-                  <td>{each.release || "–"}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <SmallTable label="Processes" heads={PROCESSES_HEADS}>
+          {processes.map((each) => (
+            <tr key={`${each.name} ${each.holder}`}>
+              <th scope="row">{each.name}</th>
+              <td>
+                <span class={each.late ? "state-late" : "state-well"}>
+                  <span aria-hidden="true">{each.late ? "!" : "✓"}</span> {each.late ? "late" : "in time"}
+                </span>
+              </td>
+              <td class="cut" title={each.holder}>
+                {each.holder}
+              </td>
+              <td class="number">{span(now - each.since)}</td>
+              <td class="number">{span(now - each.renewed)} ago</td>
+              <td>{each.release || "–"}</td>
+            </tr>
+          ))}
+        </SmallTable>
       )}
     </section>
   );

@@ -14,7 +14,7 @@ import { Icon } from "../parts/icons";
 import { Split } from "../parts/split";
 import { Answered, Empty, Failure, Loading } from "../parts/states";
 import { Choice, Fact, Facts } from "../parts/words";
-import { useStore } from "../store";
+import { useShard, useStore } from "../store";
 
 const RESOURCES: readonly (readonly [Resource, string])[] = [
   ["gpu", "GPUs"],
@@ -240,7 +240,7 @@ const SPANS: readonly (readonly [string, string])[] = [
 function QueuePane({ queues, index }: { queues: QueueColumns; index: number }): JSX.Element {
   const history = useStore((state) => state.live?.history ?? false);
   const span = useStore((state) => state.route.said.span ?? "21600");
-  const shard = useStore((state) => state.route.said.shard ?? "");
+  const shard = useShard();
   const name = queues.name[index];
   const row = rows(queues, "gpu", new Set()).find((each) => each.index === index);
   return (

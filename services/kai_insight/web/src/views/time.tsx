@@ -11,9 +11,17 @@ import { question } from "../model/route";
 import { say, to } from "../nav";
 import { Chart } from "../parts/chart";
 import { useSize } from "../parts/size";
+import { type Head, SmallTable } from "../parts/small-table";
 import { Answered, Empty, Hidden } from "../parts/states";
 import { Choice } from "../parts/words";
-import { useStore } from "../store";
+import { useClock, useStore } from "../store";
+
+const HELD_HEADS: readonly Head[] = [
+  { title: "Queue" },
+  { title: "Held", numeric: true },
+  { title: "Fair share", numeric: true },
+  { title: "Asked for", numeric: true },
+];
 
 const SPANS: readonly (readonly [string, string])[] = [
   ["900", "15 m"],
@@ -299,7 +307,7 @@ function Moment(props: { all: Happening[]; since: number; until: number; shard: 
 }
 
 function Happenings({ earlier }: { earlier: Happening[] }): JSX.Element {
-  const now = useStore((state) => Math.floor(state.now / 5) * 5);
+  const now = useClock();
   if (earlier.length === 0) return <p class="faint">Nothing in this time.</p>;
   return (
     <ol class="happenings">
@@ -345,36 +353,18 @@ function Held({ at, shard }: { at: number; shard: string }): JSX.Element {
           latest.flatMap((each) => [each.allocatedGpus, each.fairShareGpus, each.requestedGpus]),
         );
         return (
-          <div class="scroll-x" tabIndex={0} role="region" aria-label="What queues held">
-            <table class="table small-table">
-              <thead>
-                <tr>
-                  <th scope="col">Queue</th>
-                  <th scope="col" class="number">
-                    Held
-                  </th>
-                  <th scope="col" class="number">
-                    Fair share
-                  </th>
-                  <th scope="col" class="number">
-                    Asked for
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {latest.map((each) => (
-                  <tr key={each.queue}>
-                    <th scope="row" class="cut">
-                      {each.queue}
-                    </th>
-                    <td class="number strong">{gpus(each.allocatedGpus)}</td>
-                    <td class="number">{gpus(each.fairShareGpus)}</td>
-                    <td class="number">{gpus(each.requestedGpus)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <SmallTable label="What queues held" heads={HELD_HEADS}>
+            {latest.map((each) => (
+              <tr key={each.queue}>
+                <th scope="row" class="cut">
+                  {each.queue}
+                </th>
+                <td class="number strong">{gpus(each.allocatedGpus)}</td>
+                <td class="number">{gpus(each.fairShareGpus)}</td>
+                <td class="number">{gpus(each.requestedGpus)}</td>
+              </tr>
+            ))}
+          </SmallTable>
         );
       }}
     </Answered>

@@ -15,7 +15,7 @@ import { Split } from "../parts/split";
 import { Answered, Empty, Hidden } from "../parts/states";
 import { type Column, Table } from "../parts/table";
 import { Fact, Facts, Verdict, VERDICT_ORDER, verdictMeaning } from "../parts/words";
-import { current, useStore } from "../store";
+import { current, useClock, useStore } from "../store";
 
 const EVERY_SECONDS = 4;
 const MOST = 1000;
@@ -327,7 +327,7 @@ const COLUMNS: Column<Placed<WaitingRow>>[] = [
 ];
 
 function Age({ since }: { since: number }): JSX.Element {
-  const now = useStore((state) => Math.floor(state.now / 5) * 5);
+  const now = useClock();
   return <span>{span(now - since)}</span>;
 }
 

@@ -10,9 +10,25 @@ import { ASKINGS, missing, targeted } from "../model/question";
 import { question } from "../model/route";
 import { say, to } from "../nav";
 import { Suggest } from "../parts/search";
+import { type Head, SmallTable } from "../parts/small-table";
 import { Failure } from "../parts/states";
 import { Choice, Command } from "../parts/words";
-import { useStore } from "../store";
+import { useShard, useStore } from "../store";
+
+const QUEUES_HEADS: readonly Head[] = [
+  { title: "Queue" },
+  { title: "Held", numeric: true },
+  { title: "Fair share", numeric: true },
+  { title: "Quota", numeric: true },
+  { title: "Limit", numeric: true },
+];
+const WORKLOADS_HEADS: readonly Head[] = [
+  { title: "Workload" },
+  { title: "Queue" },
+  { title: "Run", numeric: true },
+  { title: "Wait", numeric: true },
+  { title: "Why it waits" },
+];
 
 const MOST_BYTES = 256 * 1024;
 const MOST_EVENTS = 200;
@@ -183,26 +199,19 @@ function ChangeForm({ run }: { run: (path: string) => void }): JSX.Element {
           )}
         </>
       )}
-      <Within value={within} />
-      {lack && (
-        <p class="form-lack" role="alert">
-          {lack}.
-        </p>
-      )}
-      <button type="submit" class="button button-main">
-        Try it
-      </button>
+      <Ending within={within} lack={lack} />
     </form>
   );
 }
 
-function Within({ value }: { value: string }): JSX.Element {
+/** What ends each form: how far to look, what is still missing, and the button. */
+function Ending({ within, lack }: { within: string; lack: string }): JSX.Element {
   return (
     <>
       <label for="within">Look ahead</label>
       <select
         id="within"
-        value={value}
+        value={within}
         onChange={(event) =>
           say({ within: event.currentTarget.value === "1h" ? "" : event.currentTarget.value })
         }
@@ -213,12 +222,20 @@ function Within({ value }: { value: string }): JSX.Element {
           </option>
         ))}
       </select>
+      {lack && (
+        <p class="form-lack" role="alert">
+          {lack}.
+        </p>
+      )}
+      <button type="submit" class="button button-main">
+        Try it
+      </button>
     </>
   );
 }
 
 function ManifestForm({ run }: { run: (path: string, body: string) => void }): JSX.Element {
-  const shard = useStore((state) => state.route.said.shard ?? "");
+  const shard = useShard();
   const within = useStore((state) => state.route.said.within ?? "1h");
   const [text, setText] = useState("");
   const [lack, setLack] = useState("");
@@ -249,15 +266,7 @@ function ManifestForm({ run }: { run: (path: string, body: string) => void }): J
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
       />
-      <Within value={within} />
-      {lack && (
-        <p class="form-lack" role="alert">
-          {lack}.
-        </p>
-      )}
-      <button type="submit" class="button button-main">
-        Try it
-      </button>
+      <Ending within={within} lack={lack} />
     </form>
   );
 }
@@ -360,41 +369,20 @@ function QueuesBefore({ answer }: { answer: Imagined }): JSX.Element {
   return (
     <>
       <h2>Queues (GPUs)</h2>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="Queues before and after">
-        <table class="table small-table">
-          <thead>
-            <tr>
-              <th scope="col">Queue</th>
-              <th scope="col" class="number">
-                Held
-              </th>
-              <th scope="col" class="number">
-                Fair share
-              </th>
-              <th scope="col" class="number">
-                Quota
-              </th>
-              <th scope="col" class="number">
-                Limit
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {answer.queues.map((each) => (
-              <tr key={each.queue}>
-                <th scope="row">
-                  <a href={to("queues", { queue: each.queue })}>{each.queue}</a>
-                </th>
-                {(["allocated", "fairShare", "quota", "limit"] as const).map((field) => (
-                  <td key={field} class="number">
-                    <Both before={each.before?.[field].gpu} after={each.after?.[field].gpu} />
-                  </td>
-                ))}
-              </tr>
+      <SmallTable label="Queues before and after" heads={QUEUES_HEADS}>
+        {answer.queues.map((each) => (
+          <tr key={each.queue}>
+            <th scope="row">
+              <a href={to("queues", { queue: each.queue })}>{each.queue}</a>
+            </th>
+            {(["allocated", "fairShare", "quota", "limit"] as const).map((field) => (
+              <td key={field} class="number">
+                <Both before={each.before?.[field].gpu} after={each.after?.[field].gpu} />
+              </td>
             ))}
-          </tbody>
-        </table>
-      </div>
+          </tr>
+        ))}
+      </SmallTable>
     </>
   );
 }
@@ -405,38 +393,21 @@ function WorkloadsBefore({ answer }: { answer: Imagined }): JSX.Element {
   return (
     <>
       <h2>Workloads (pods)</h2>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="Workloads before and after">
-        <table class="table small-table">
-          <thead>
-            <tr>
-              <th scope="col">Workload</th>
-              <th scope="col">Queue</th>
-              <th scope="col" class="number">
-                Run
-              </th>
-              <th scope="col" class="number">
-                Wait
-              </th>
-              <th scope="col">Why it waits</th>
-            </tr>
-          </thead>
-          <tbody>
-            {answer.workloads.slice(0, MOST_EVENTS).map((each) => (
-              <tr key={each.podGroup}>
-                <th scope="row">{each.workload}</th>
-                <td>{each.queue}</td>
-                <td class="number">
-                  <Both before={running(each.before)} after={running(each.after)} />
-                </td>
-                <td class="number">
-                  <Both before={waiting(each.before)} after={waiting(each.after)} />
-                </td>
-                <td class="faint">{each.reason}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <SmallTable label="Workloads before and after" heads={WORKLOADS_HEADS}>
+        {answer.workloads.slice(0, MOST_EVENTS).map((each) => (
+          <tr key={each.podGroup}>
+            <th scope="row">{each.workload}</th>
+            <td>{each.queue}</td>
+            <td class="number">
+              <Both before={running(each.before)} after={running(each.after)} />
+            </td>
+            <td class="number">
+              <Both before={waiting(each.before)} after={waiting(each.after)} />
+            </td>
+            <td class="faint">{each.reason}</td>
+          </tr>
+        ))}
+      </SmallTable>
     </>
   );
 }

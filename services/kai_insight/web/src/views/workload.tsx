@@ -13,7 +13,7 @@ import { Suggest } from "../parts/search";
 import { useSize } from "../parts/size";
 import { Answered, Empty } from "../parts/states";
 import { type Column, Table } from "../parts/table";
-import { useStore } from "../store";
+import { useClock, useShard, useStore } from "../store";
 import { Asks } from "./waiting";
 
 const EVERY_SECONDS = 5;
@@ -41,7 +41,7 @@ export function WorkloadView(): JSX.Element {
 }
 
 function Life({ namespace, name }: { namespace: string; name: string }): JSX.Element {
-  const shard = useStore((state) => state.route.said.shard ?? "");
+  const shard = useShard();
   const history = useStore((state) => state.live?.history ?? false);
   const asked = useAsked<Workload>(question("live/workload", { shard, namespace, name }), EVERY_SECONDS);
   return (
@@ -95,7 +95,7 @@ const PART: Column<WorkloadPod> = {
 };
 
 function Pods({ pods, more }: { pods: WorkloadPod[]; more: boolean }): JSX.Element {
-  const now = useStore((state) => Math.floor(state.now / 5) * 5);
+  const now = useClock();
   if (pods.length === 0) return <p class="faint">It has no pods.</p>;
   const columns: Column<WorkloadPod>[] = [
     {
@@ -277,7 +277,7 @@ function byPod(runs: readonly Run[]): { pods: [string, Run[]][]; since: number }
 }
 
 function Stood({ decisions }: { decisions: Decision[] }): JSX.Element {
-  const now = useStore((state) => Math.floor(state.now / 5) * 5);
+  const now = useClock();
   if (decisions.length === 0)
     return <p class="faint">Nothing was decided about it in the last seven days.</p>;
   return (
@@ -296,7 +296,7 @@ function Stood({ decisions }: { decisions: Decision[] }): JSX.Element {
 }
 
 function Lost({ takings }: { takings: Taking[] }): JSX.Element {
-  const now = useStore((state) => Math.floor(state.now / 5) * 5);
+  const now = useClock();
   if (takings.length === 0) return <p class="faint">Nobody has taken its place in the last seven days.</p>;
   return (
     <ol class="happenings">
