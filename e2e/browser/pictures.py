@@ -44,7 +44,7 @@ def pictures(waiting: dict[str, Any]) -> tuple[Picture, ...]:
         Picture("large", _address("cluster"), ".rooms li", gpus=40_000, height=800),
         Picture("queues", _address("queues", queue="vision"), ".pane canvas"),
         Picture("time", _address("time", span=21_600), ".lane .sign-bind"),
-        Picture("workload", life, ".run-bar", height=1080),
+        Picture("workload", life, ".run-bar", height=1000),
         Picture("what-if", _address("what-if", change="quota", target="vision", value="gpu=12"), ".form"),
         Picture("health", _address("health"), ".coverage", height=560),
         Picture("narrow", _address("waiting"), "tr[data-row]", width=360, height=720),

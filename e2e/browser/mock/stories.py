@@ -182,12 +182,12 @@ def _answer(
 
 def _passed(stage: str, row: dict[str, Any]) -> str:
     return {
-        "known": f"{row['pods']} pods known to the scheduler",
+        "known": f"{row['pods']} pod{'' if row['pods'] == 1 else 's'} known to the scheduler",
         "grouped": f"{row['name']}, {row['minMember']} at least together",
         "admitted to its queue": row["queue"],
         "complete": f"{row['pods']} of {row['minMember']} pods exist",
         "within limits": "its queue and those above it may hold so much more",
-        "nodes allowed": "12 of 16 nodes could take a pod of it",
+        "nodes allowed": "121 of 128 nodes could take a pod of it",
     }.get(stage, "")
 
 

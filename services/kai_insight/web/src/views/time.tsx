@@ -172,7 +172,7 @@ function Drawn(props: { all: Happening[]; cycles: Cycle[]; since: number; until:
   const { all, cycles, since, until } = props;
   const [element, size] = useSize<HTMLDivElement>();
   const label = size.width < 600 ? 96 : 168;
-  const total = size.width < 600 ? 0 : 132;
+  const total = size.width < 600 ? 0 : 150;
   const width = Math.max(60, size.width - label - total);
   const steps = Math.max(8, Math.floor(width / MARK_PIXELS));
   const drawn = useMemo(() => lanes(all, since, until, steps), [all, since, until, steps]);
