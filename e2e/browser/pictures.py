@@ -38,7 +38,7 @@ def pictures(waiting: dict[str, Any]) -> tuple[Picture, ...]:
     opened = f"{waiting['namespace']}/{waiting['name']}"
     life = _address("workload", namespace=waiting["namespace"], name=waiting["name"])
     return (
-        Picture("waiting", _address("waiting", open=opened), ".ladder"),
+        Picture("waiting", _address("waiting", open=opened), ".ladder", height=820),
         Picture("cluster", _address("cluster"), ".rooms li"),
         Picture("node", _address("cluster", node="gpu-20"), ".pods li", dark=True),
         Picture("large", _address("cluster"), ".rooms li", gpus=40_000, height=800),
