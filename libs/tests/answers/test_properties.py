@@ -221,12 +221,12 @@ def obstacle(answer: Answer) -> tuple[Code, str]:
 def next_of_stage(job: Job, answer: Answer) -> set[tuple[Code, str]]:
     """Obstacles that are told one after the other without a stage between."""
     code, queue = obstacle(answer)
+    bounds = {(each, above.name) for each in (Code.OVER_LIMIT, Code.OVER_QUOTA) for above in job.queue.path}
     if code in (Code.OVER_LIMIT, Code.OVER_QUOTA):
-        every = {
-            (each, above.name) for each in (Code.OVER_LIMIT, Code.OVER_QUOTA) for above in job.queue.path
-        }
-        return every - {(code, queue)}
-    return {(each, "") for each in NEXT_OF_STAGE.get(code, ())}
+        return bounds - {(code, queue)}
+    told = {(each, "") for each in NEXT_OF_STAGE.get(code, ())}
+    # What no node can ever take is told whatever its queues may hold.
+    return told | bounds if code in (Code.TOO_LARGE, Code.NOT_OFFERED) else told
 
 
 def reached(answer: Answer) -> int:
