@@ -102,17 +102,20 @@ class Writer:
         self._looking = looking
         self._now = now
         self._seen_at = 0.0
+        #: Whether the store turned out to be another one, in which nothing was.
+        self._emptied = False
 
     async def run(self) -> None:
         """Write until cancelled, or until what the buffer had room for is written where it was not all.
 
+        It ends as well where the store turned out to be another one: then what there is has to be told anew.
         What waits at the end is written as the last.
         """
         backoff = Backoff(initial=self._interval, maximum=max(PATIENCE_SECONDS, self._interval))
         try:
             while True:
                 written = await self.write()
-                if written and self._buffer.full.is_set():
+                if written and (self._buffer.full.is_set() or self._emptied):
                     return
                 if written:
                     backoff.reset()
@@ -132,8 +135,8 @@ class Writer:
         anew = bool(self._state.trouble)
 
         def add() -> None:
-            if anew:  # it may be another database than before, without a table
-                self._store.prepare()
+            if anew and self._store.prepare():  # another database than before, without a table
+                self._emptied = True
             self._store.add(records, seen=now)
 
         try:

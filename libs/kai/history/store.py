@@ -44,13 +44,13 @@ class Store:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def prepare(self) -> None:
-        """Make the tables, or bring them to this version, where they are not.
+    def prepare(self) -> bool:
+        """Make the tables, or bring them to this version, where they are not; whether there were none.
 
         Raises:
             SchemaTooNew: they are of a newer version.
         """
-        migrate(self.database)
+        return migrate(self.database) == 0
 
     def add(self, records: Iterable[AnyRecord], *, seen: float | None = None) -> None:
         """Write records, all or none; one that is there already is replaced.

@@ -100,16 +100,16 @@ async def test_a_full_disk_is_told_once_and_costs_nothing_that_waits(writing, di
     assert events.count("the history is recorded again") == 1
 
 
-async def test_a_file_that_is_taken_away_is_told_and_another_one_is_made(writing, tmp_path):
+async def test_a_file_that_is_taken_away_is_told_and_in_another_one_all_begins_anew(writing, tmp_path):
     task = asyncio.create_task(writing.writer.run())
     await eventually(lambda: writing.store.seen())
     for file in tmp_path.iterdir():
         file.unlink()
     writing.buffer.put(a_cycle(1))
-    await eventually(lambda: writing.value("kai_history_store_failures_total"))
-    await eventually(lambda: not writing.state.trouble)
-    task.cancel()
-    await asyncio.wait([task])
+    async with within("the writer ends"):
+        await task
+    assert writing.value("kai_history_store_failures_total")
+    assert not writing.state.trouble
     other = open_store(open_database(f"sqlite:///{tmp_path / 'history.db'}"))
     assert count(other.database, Cycle, Selection()) == 1
 
