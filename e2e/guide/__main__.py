@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from e2e import debian, real_nodes
-from e2e.guide import archives
+from e2e.guide import archives, figures, keeper
 from e2e.guide.site import Site
 from e2e.guide.story import STORY, Step
 from e2e.guide.trouble import TROUBLE
@@ -52,6 +53,7 @@ def main() -> int:
             return _OK
         began = time.monotonic()
         images = _images()
+        _down(files.name)  # what is left where even the end of an earlier one was cut short
         before = real_nodes.traces(files)
         told = _play(files, images)
         after = real_nodes.traces(files)
@@ -66,11 +68,8 @@ def main() -> int:
     if left := [what for what in before if before[what] != after[what]]:
         sys.stderr.write("".join(f"left on the machine: {what} {after[what]}\n" for what in left))
         return _BROKEN
-    _say(
-        f"as the guide says, and nothing is left  ({time.monotonic() - began:.0f} s)"
-        if told
-        else "NOT AS TOLD"
-    )
+    took = f"{time.monotonic() - began:.0f} s, at a load of {os.getloadavg()[1]:.1f}"
+    _say(f"{'as the guide says, and nothing is left' if told else 'NOT AS TOLD'}  ({took})")
     return _OK if told else _BROKEN
 
 
@@ -92,10 +91,12 @@ def _prepare(files: ClusterFiles) -> None:
 
 def _images() -> list[Path]:
     """The archives of all images, built where they are not yet."""
+    began = time.monotonic()
     built = []
     for image in archives.build():
         built.append(image.archive)
-        _say(f"image {image.name}: {image.mebibytes:.0f} MiB")
+        _say(f"image {image.name}: {image.mebibytes:.0f} MiB, unpacked {image.unpacked_mebibytes:.0f}")
+    _say(f"images  ({time.monotonic() - began:.0f} s)")
     return built
 
 
@@ -111,15 +112,24 @@ async def _take_all(files: ClusterFiles, kubeconfig: Path, story: Sequence[Step]
     helm = binaries.find(("helm",))["helm"]
     async with KubeClient.connect(str(kubeconfig), user_agent="kai-guide") as client:
         site = Site(files, kubeconfig, client, helm)
-        for step in story:
-            _say(f"▶ {step.title}")
-            began = time.monotonic()
-            try:
-                facts = await step.play(site)
-            except AssertionError as error:
-                _say(f"  ✘ NOT AS TOLD: {error}  ({time.monotonic() - began:.1f} s)\n{await _picture(site)}")
-                return False
-            _say(f"  ✔ {facts}  ({time.monotonic() - began:.1f} s)")
+        try:
+            for step in story:
+                if not await _take(site, step):
+                    return False
+        finally:
+            figures.show(site.figures)
+    return True
+
+
+async def _take(site: Site, step: Step) -> bool:
+    _say(f"▶ {step.title}")
+    began = time.monotonic()
+    try:
+        facts = await step.play(site)
+    except AssertionError as error:
+        _say(f"  ✘ NOT AS TOLD: {error}  ({time.monotonic() - began:.1f} s)\n{await _picture(site)}")
+        return False
+    _say(f"  ✔ {facts}  ({time.monotonic() - began:.1f} s)")
     return True
 
 
@@ -134,16 +144,23 @@ async def _picture(site: Site) -> str:
 
 @contextlib.contextmanager
 def _cluster(name: str, kubeconfig: Path, images: Sequence[Path]) -> Iterator[None]:
-    """Real nodes while the block runs."""
+    """Real nodes while the block runs, and no longer than this process, however it ends."""
     up = (
         *(*_KAI, "local", "up", f"--name={name}", "--real", f"--kubelets={_NODES}", "--nodes=0"),
         *(f"--gpus-per-node={_GPUS}", "--no-services", f"--kubeconfig={kubeconfig}", "--detach"),
         *(f"--image={archive}" for archive in images),
     )
-    try:
+    with keeper.keep((*_KAI, "local", "down", f"--name={name}")):
+        began = time.monotonic()
         subprocess.run(up, check=True)
+        _say(f"nodes are up  ({time.monotonic() - began:.0f} s)")
         yield
-    finally:
+        began = time.monotonic()
+    _say(f"nodes are down  ({time.monotonic() - began:.0f} s)")
+
+
+def _down(name: str) -> None:
+    if ClusterFiles.of(name).directory.exists():
         subprocess.run((*_KAI, "local", "down", f"--name={name}"), check=False)
 
 

@@ -38,7 +38,16 @@ SERVICES: Final = Image(
     "localhost/kai-scheduler:dev",
     ROOT,
     (
-        *("Dockerfile", "LICENSE", "README.md", "libs/kai", "pyproject.toml", "sbom.py", "services"),
+        *(
+            "Dockerfile",
+            "LICENSE",
+            "README.md",
+            "libs/kai",
+            "pyproject.toml",
+            "sbom.py",
+            "services",
+            "slim.py",
+        ),
         *("requirements-image.lock", "requirements-sbom.lock"),
     ),
     ("--target=services",),
@@ -60,6 +69,11 @@ class Built:
         """Of the archive."""
         return self.archive.stat().st_size / 2**20
 
+    @property
+    def unpacked_mebibytes(self) -> float:
+        """Of what is in it, on a disk."""
+        return float(_beside(self.archive).read_text())
+
 
 def build() -> Iterator[Built]:
     """Build them, unless there are archives of the same sources.
@@ -72,7 +86,7 @@ def build() -> Iterator[Built]:
     for image in (SERVICES, MODEL):
         folder = buildah.folder / "archives" / image.name.replace("/", "_").replace(":", "_")
         archive = folder / f"{_digest(image)}.tar"
-        if not archive.exists():
+        if not (archive.exists() and _beside(archive).exists()):
             base.make(buildah)
             _build(buildah, image)
             _write(buildah, image.name, archive)
@@ -102,6 +116,12 @@ def _write(buildah: Buildah, image: str, archive: Path) -> None:
     fresh = archive.with_suffix(".fresh")
     fresh.unlink(missing_ok=True)
     buildah.push(image, fresh, seconds=_BUILD_SECONDS)
-    for other in archive.parent.glob("*.tar"):
+    for other in (*archive.parent.glob("*.tar"), *archive.parent.glob("*.size")):
         other.unlink()
+    _beside(archive).write_text(f"{buildah.mebibytes(image):.1f}\n")
     fresh.replace(archive)
+
+
+def _beside(archive: Path) -> Path:
+    """The file that says how large an archive is, unpacked."""
+    return archive.with_suffix(".size")

@@ -7,11 +7,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import deadlines
+from e2e.guide.figures import Figure
 from kai.kube.client import KubeClient
 from kai.kube.resources import PODS
 from kai_local.box.state import ClusterFiles
@@ -39,12 +40,16 @@ def expect(holds: object, seen: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The cluster: whose files these are, with a client, and the programs to work with."""
+    """The cluster: whose files these are, with a client, and the programs to work with.
+
+    ``figures``: what was measured on it so far.
+    """
 
     files: ClusterFiles
     kubeconfig: Path
     client: KubeClient
     helm: Path
+    figures: list[Figure] = field(default_factory=list)
 
     # --- as its administrator ------------------------------------------------------------------
     async def run(self, *command: str, given: str = "") -> str:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Final
 
 import deadlines
+from e2e.guide.figures import measured
 from e2e.guide.site import (
     RESERVATIONS,
     SYSTEM,
@@ -36,7 +37,8 @@ _REDIS: Final = "kai-redis"
 #: Without the operator: what serves each pod.
 _SIX: Final = tuple(name for name in SERVICES if name != "kai-operator")
 _MOST_MEBIBYTES: Final = 600
-_MOST_SECONDS: Final = 10
+#: From start to ready.
+MOST_SECONDS: Final = 10
 _USER: Final = "10000"
 _COLUMNS: Final = (
     "custom-columns=NAME:.metadata.name,STATUS:.status.phase,NODE:.spec.nodeName,"
@@ -78,16 +80,15 @@ async def install(site: Site) -> str:
 
 
 async def services_run(site: Site) -> str:
-    """Seven pods in containers, ready, and so soon after their start."""
+    """Seven pods in containers, ready; all of them begin at once."""
     pods = await _of_the_product(site)
-    took = {name: _seconds_to_ready(pod) for name, pod in pods.items()}
-    late = {name: seconds for name, seconds in took.items() if seconds > _MOST_SECONDS * deadlines.slowness()}
-    expect(not late, f"not ready within {_MOST_SECONDS} s of their start: {late}")
     again = {name: state(pod)["restartCount"] for name, pod in pods.items() if state(pod)["restartCount"]}
     expect(not again, f"restarted: {again}")
-    return f"{len(pods)} Running; from start to ready " + ", ".join(
-        f"{name} {s} s" for name, s in took.items()
-    )
+    took = {name: seconds_to_ready(pod) for name, pod in pods.items()}
+    latest = max(took, key=lambda name: took[name])
+    what = f"from start to ready, all at once; the latest, {latest}"
+    site.figures.append(measured(what, took[latest], "s", most=MOST_SECONDS))
+    return f"{len(pods)} Running; from start to ready {min(took.values())} to {took[latest]} s ({latest})"
 
 
 async def are_confined(site: Site) -> str:
@@ -114,8 +115,9 @@ async def need_little_memory(site: Site) -> str:
         for pod in told["pods"]:
             if pod["podRef"]["namespace"] == SYSTEM:
                 bytes_ = sum(each["memory"]["workingSetBytes"] for each in pod["containers"])
-                used[_workload(pod["podRef"]["name"])] = bytes_ / 2**20
+                used[workload(pod["podRef"]["name"])] = bytes_ / 2**20
     six = sum(used[name] for name in _SIX)
+    site.figures.append(measured("memory of the six", six, "MiB", most=_MOST_MEBIBYTES))
     expect(six < _MOST_MEBIBYTES, f"the six need {six:.0f} MiB: {used}")
     largest = max(_SIX, key=lambda name: used[name])
     return f"the six {six:.0f} MiB, of which {largest} {used[largest]:.0f}"
@@ -123,17 +125,18 @@ async def need_little_memory(site: Site) -> str:
 
 async def _of_the_product(site: Site) -> dict[str, Manifest]:
     """Its pods by what they are of, all ready; Redis is looked for and left out."""
-    pods = {_workload(pod["metadata"]["name"]): pod for pod in await site.ready(SYSTEM, len(SERVICES) + 1)}
+    pods = {workload(pod["metadata"]["name"]): pod for pod in await site.ready(SYSTEM, len(SERVICES) + 1)}
     expect(set(pods) == {*SERVICES, _REDIS}, sorted(pods))
     return {name: pods[name] for name in SERVICES}
 
 
-def _workload(pod: str) -> str:
+def workload(pod: str) -> str:
     """What the Deployment of a pod is called."""
     return pod.rsplit("-", 2)[0]
 
 
-def _seconds_to_ready(pod: Manifest) -> int:
+def seconds_to_ready(pod: Manifest) -> int:
+    """Between the start of a pod's container and its being ready."""
     started = datetime.fromisoformat(state(pod)["state"]["running"]["startedAt"])
     ready = datetime.fromisoformat(condition(pod, "Ready")["lastTransitionTime"])
     return round((ready - started).total_seconds())

@@ -15,6 +15,7 @@ from typing import Any, Final
 import yaml
 
 import deadlines
+from e2e.guide.figures import measured
 from e2e.guide.site import (
     RESERVATIONS,
     SYSTEM,
@@ -28,7 +29,7 @@ from e2e.guide.site import (
     is_ready,
     state,
 )
-from e2e.guide.story import SERVICES, Step
+from e2e.guide.story import MOST_SECONDS, SERVICES, Step, seconds_to_ready, workload
 from kai.engine.plugins.predicates.refusals import REASON as REFUSED_LATELY
 from kai.kube.errors import NotFound
 from kai.kube.resources import NODES, PODS
@@ -348,15 +349,26 @@ async def reservation_is_evicted(site: Site) -> str:
 async def services_are_deleted(site: Site) -> str:
     """One after the other; each comes again, work runs on, and new work is placed."""
     before = _containers(await _models(site))
-    for pod in await site.pods(SYSTEM):
-        await site.kubectl("delete", "pod", f"--namespace={SYSTEM}", pod["metadata"]["name"])
-        await site.ready(SYSTEM, len(SERVICES) + 1)
+    there = await site.pods(SYSTEM)
+    for pod in there:
+        name = pod["metadata"]["name"]
+        await site.kubectl("delete", "pod", f"--namespace={SYSTEM}", name)
+        after = await site.ready(SYSTEM, len(SERVICES) + 1)
+        _measure_start(site, workload(name), after)
     await _make(site, "afterwards", gpus=1, command=["sleep", "infinity"])
     await site.ready(WORK, 1, app="afterwards")
     await _delete(site, "afterwards")
     expect(_containers(await _models(site)) == before, "models were disturbed")
     await site.no_device_twice()
-    return f"{len(SERVICES) + 1} pods deleted and there again; new work runs"
+    return f"{len(there)} pods deleted and there again; new work runs"
+
+
+def _measure_start(site: Site, name: str, pods: list[Manifest]) -> None:
+    """What the newest pod of a workload took to be ready, with nothing else of the product starting."""
+    of_it = [pod for pod in pods if workload(pod["metadata"]["name"]) == name]
+    newest = max(of_it, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    what = f"from start to ready, alone: {name}"
+    site.figures.append(measured(what, seconds_to_ready(newest), "s", most=MOST_SECONDS))
 
 
 async def all_is_given_back(site: Site) -> str:

@@ -14,6 +14,7 @@ from e2e import debian
 #: Nothing is pulled, so nobody's signature is asked for.
 _POLICY: Final = {"default": [{"type": "insecureAcceptAnything"}]}
 _LAST_LINES: Final = 30
+_PRUNE_SECONDS: Final = 600.0
 
 
 class BuildFailed(Exception):
@@ -70,6 +71,15 @@ class Buildah:
     def has(self, image: str) -> bool:
         """Whether there is an image of this name."""
         return any(image in (each.get("names") or ()) for each in self._images())
+
+    def forget_layers(self, *, beyond: int) -> None:
+        """Remove what earlier builds left, where that is more than so many layers: the next one begins anew.
+
+        Fewer are kept, as they make the next build quick.
+        """
+        found = json.loads(self.call("images", "--all", "--json") or "[]") or []
+        if sum(not each.get("names") for each in found) > beyond:
+            self.call("rmi", "--prune", seconds=_PRUNE_SECONDS)
 
     def mebibytes(self, image: str) -> float:
         """What an image takes in the store, with all its layers."""
