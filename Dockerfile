@@ -15,8 +15,9 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
 RUN python3 -m venv /opt/kai
 COPY requirements-image.lock slim.py ./
-# In the same layer as what is taken out again: it is never stored. Of 560 MiB 350 are left; the largest of it is LLVM,
-# without which what Numba has compiled cannot be run.
+# In the same layer as what is taken out again: it is never stored. The image comes to 490 MiB on a disk instead of 780,
+# of which LLVM, without which nothing runs that Numba has compiled, is 155. What is imported keeps its compiled form
+# beside it, so that processes start as quickly.
 RUN /opt/kai/bin/pip install --require-hashes --only-binary=:all: -r requirements-image.lock \
     && /opt/kai/bin/python slim.py "$(/opt/kai/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 COPY pyproject.toml README.md LICENSE ./

@@ -128,7 +128,15 @@ STAGES: Final = (
         ("make", "images"),
         minutes=5,
         beside=_LIFE,
-        concerns=("Dockerfile", ".dockerignore", "requirements-", "sbom.py", "pyproject.toml", "e2e/images/"),
+        concerns=(
+            "Dockerfile",
+            ".dockerignore",
+            "requirements-",
+            "sbom.py",
+            "slim.py",
+            "pyproject.toml",
+            "e2e/images/",
+        ),
         # Not every machine can: other systems than Debian, users without rights.
         preparation=("make", "images", "ARGS=--base"),
     ),

@@ -8,9 +8,9 @@ from e2e.guide.figures import Figure, table
 
 
 def rows(*figures):
-    screen = Console(width=110, file=io.StringIO())
-    screen.print(table(figures))
-    lines = screen.file.getvalue().splitlines()
+    written = io.StringIO()
+    Console(width=110, file=written).print(table(figures))
+    lines = written.getvalue().splitlines()
     return [" ".join(line.replace("│", " ").split()) for line in lines]
 
 

@@ -111,7 +111,6 @@ def _asked(buildah: Buildah, image: Image) -> Iterator[_Row]:
                 yield _Row(image.name, claim.text, holds=True, seen=claim.ask(subject))
             except Broken as error:
                 yield _Row(image.name, claim.text, holds=False, seen=str(error))
-        yield _Row(image.name, "size", holds=True, seen=f"{buildah.mebibytes(image.name):.0f} MiB")
     finally:
         buildah.call("rm", container)
 

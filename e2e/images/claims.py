@@ -16,6 +16,8 @@ _INVENTORY: Final = "/opt/kai/share/kai-scheduler/sbom.cdx.json"
 _CLUSTER_SECONDS: Final = 180.0
 _USER: Final = "10000:10000"
 _TOLD_NOTHING: Final = ["python", "-m", "kai_resource_reservation"]
+#: Unpacked, of the image of the services and of the one with a cluster in a box.
+_MOST_MEBIBYTES: Final = {False: 512, True: 640}
 _PLACED: Final = "a pod of half a GPU: Running"
 
 
@@ -114,6 +116,14 @@ def has_nothing_else(subject: Subject) -> str:
     return "neither pip nor sources"
 
 
+def takes_little(subject: Subject) -> str:
+    """On a disk, unpacked, with its base."""
+    taken = subject.buildah.mebibytes(subject.image)
+    if taken > (most := _MOST_MEBIBYTES[subject.boxed]):
+        raise Broken(f"it takes {taken:.0f} MiB, more than {most}")
+    return f"{taken:.0f} MiB"
+
+
 def runs_a_cluster(subject: Subject) -> str:
     """A cluster in a box comes up, places a pod, and goes again."""
     script = (Path(__file__).parent / "in_a_box.py").read_text()
@@ -138,5 +148,6 @@ CLAIMS: Final = (
     Claim("starts every process", starts_every_process),
     Claim("is run without rights", is_run_without_rights),
     Claim("has nothing else", has_nothing_else),
+    Claim("takes little", takes_little),
     Claim("runs a cluster in a box", runs_a_cluster, boxed=True),
 )
