@@ -383,10 +383,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asyncio.run(serve(options.serve))
         return 0
     report = Report()
-    asyncio.run(measure(options.nodes, report, idle_seconds=options.idle_seconds))
     pods = options.nodes * large.PODS_A_NODE
-    sys.stdout.write(f"{options.nodes:,} nodes, {options.nodes * large.GPUS:,} GPUs, {pods:,} pods\n\n")
-    sys.stdout.write("| | | | at most |\n|---|---|---|---|\n" + "\n".join(report.rows) + "\n")
+    try:
+        asyncio.run(measure(options.nodes, report, idle_seconds=options.idle_seconds))
+    finally:  # what was measured until something went wrong is worth knowing, too
+        sys.stdout.write(f"{options.nodes:,} nodes, {options.nodes * large.GPUS:,} GPUs, {pods:,} pods\n\n")
+        sys.stdout.write("| | | | at most |\n|---|---|---|---|\n" + "\n".join(report.rows) + "\n")
     for each in report.wrong:
         sys.stderr.write(f"{each}\n")
     return 1 if report.wrong else 0
