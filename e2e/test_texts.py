@@ -118,6 +118,29 @@ async def test_what_is_left_of_a_group_that_runs_in_part_is_marked_too(cluster, 
     await scheduled_condition(cluster, namespace, left, status="False", reason="Unschedulable")
 
 
+@pytest.mark.kubectl
+async def test_kubectl_lists_of_groups_their_queue_what_they_hold_and_why_they_wait(
+    cluster, queue, namespace
+):
+    name = await queue(limit=2)
+    for group, pods in (("runs", 2), ("waits", 1)):
+        await cluster.apply(as_yaml(a_group(group, namespace, name, minMember=pods)))
+        await cluster.apply(as_yaml(*members(group, namespace, name, "", pods, gpus=1)))
+        await cluster.running(namespace, count=2)
+    command = ["kubectl", f"--kubeconfig={cluster.kubeconfig}", "get", "podgroups", f"-n={namespace}"]
+
+    def rows() -> list[list[str]]:
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        return [line.split()[:-1] for line in lines]
+
+    wanted = [
+        ["NAME", "QUEUE", "MIN", "GPUS", "REASON"],
+        ["runs", name, "2", "2"],
+        ["waits", name, "1", "OverLimit"],
+    ]
+    await cluster.eventually(rows, lambda seen: seen == wanted, what=f"kubectl lists {wanted}")
+
+
 @pytest.mark.parametrize("priority", ["train", "build"])
 async def test_over_the_limit_is_the_reason_whether_it_may_be_preempted_or_not(
     cluster, queue, namespace, priority

@@ -1,5 +1,8 @@
 """The part of JSONPath that printer columns and scale paths use: members, indexes, wildcards and equality
 filters.
+
+As in a real API server, a dot that is not escaped parts two members, also within quotes: ``['a.b']`` is
+``.a.b``, and ``['a\\.b']`` the member ``a.b``.
 """
 
 import re
@@ -17,19 +20,22 @@ _STEP: Final = re.compile(
     re.VERBOSE,
 )
 
+_DOT: Final = re.compile(r"(?<!\\)\.")
+
 Read = Callable[[Any], list[Any]]
 
 
 @lru_cache(maxsize=512)
 def compile_path(path: str) -> Read:
     """A function that gives every value at the path; unreadable rests of a path give nothing."""
-    steps: list[re.Match[str]] = []
+    steps: list[str | re.Match[str]] = []
     text, position = path.strip().removeprefix("{").removesuffix("}"), 0
     while position < len(text):
         match = _STEP.match(text, position)
         if match is None:
             return lambda _value: []
-        steps.append(match)
+        members = match["name"] or match["quoted"]
+        steps += [name.replace("\\.", ".") for name in _DOT.split(members)] if members else [match]
         position = match.end()
 
     def read(value: Any) -> list[Any]:
@@ -41,10 +47,9 @@ def compile_path(path: str) -> Read:
     return read
 
 
-def _follow(step: re.Match[str], value: Any) -> list[Any]:
-    name = step["quoted"] or (step["name"].replace("\\.", ".") if step["name"] else None)
-    if name is not None:
-        return [value[name]] if isinstance(value, dict) and value.get(name) is not None else []
+def _follow(step: str | re.Match[str], value: Any) -> list[Any]:
+    if isinstance(step, str):
+        return [value[step]] if isinstance(value, dict) and value.get(step) is not None else []
     if step["index"] is not None:
         index = int(step["index"])
         return [value[index]] if isinstance(value, list) and -len(value) <= index < len(value) else []
