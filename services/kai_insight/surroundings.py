@@ -8,6 +8,7 @@ from sys import intern
 from typing import Final
 
 from kai.kube.reflector import Change, Removed, Upserted
+from kai.live.groups import workload_of
 from kai.model.dra import ResourceClaim
 from kai.model.objects import Node, PodGroup
 from kai.model.rules.device_claims import claimed_gpus
@@ -68,10 +69,7 @@ class Surroundings:
 
 
 def _group(group: PodGroup) -> Group:
-    owners = group.metadata.owner_references or ()
-    owner = next((each for each in owners if each.controller), owners[0] if owners else None)
-    workload = f"{owner.kind}/{owner.name}" if owner is not None else ""
-    return Group(intern(group.spec.queue), workload, intern(user_of(group)))
+    return Group(intern(group.spec.queue), workload_of(group), intern(user_of(group)))
 
 
 def _note(known: dict[str, int], key: str, value: int | None) -> None:

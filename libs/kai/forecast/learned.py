@@ -13,6 +13,7 @@ from kai.forecast.patterns import pattern
 from kai.forecast.runs import Kin, Lasted
 from kai.model.ids import PodGroupKey
 from kai.model.objects import PodGroup
+from kai.model.rules.top_owner import top_owner
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState
 
@@ -99,8 +100,7 @@ class Drawn:
 
 def kin_of(job: Job, group: PodGroup | None) -> Kin:
     """Whose kind a workload of a state is, as records say it."""
-    owners = (group.metadata.owner_references if group is not None else None) or ()
-    owner = next((each for each in owners if each.controller), owners[0] if owners else None)
+    owner = top_owner(group)
     if owner is None:
         return Kin(job.namespace, job.name, "", job.facts.queue)
     return Kin(job.namespace, owner.name, owner.kind, job.facts.queue)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kai.model import names
 from kai.model.objects import PodGroup
+from kai.model.rules.top_owner import top_owner
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.status import ACTIVE_USED, Status
 
@@ -82,9 +83,8 @@ def waits(task: Task) -> bool:
 
 def workload_of(group: PodGroup | None) -> str:
     """``Kind/name`` of what made a pod group; empty where nothing did."""
-    owners = (group.metadata.owner_references or ()) if group is not None else ()
-    owner = next((each for each in owners if each.controller), owners[0] if owners else None)
-    return f"{owner.kind}/{owner.name}" if owner is not None else ""
+    owner = top_owner(group)
+    return "" if owner is None else str(owner)
 
 
 def user_of(group: PodGroup | None) -> str:

@@ -12,6 +12,7 @@ from kai.model import names
 from kai.model.ids import GpuGroup
 from kai.model.objects import ObjectMeta, Pod, PodStatus
 from kai.model.rules.gpu_groups import is_gpu_group_label
+from kai.model.rules.top_owner import top_owner
 from kai.simulate.journal import Journal
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task
@@ -41,9 +42,8 @@ def comes_back(state: ClusterState, task: Task) -> bool:
     job = task.job
     if job is None:
         return False
-    group = state.group_objects.get(job.key)
-    owners = group.metadata.owner_references if group is not None else None
-    return not owners or owners[0].kind != "Pod"
+    owner = top_owner(state.group_objects.get(job.key))
+    return owner is None or owner.kind != "Pod"
 
 
 def again(state: ClusterState, task: Task, *, now: float) -> Pod:

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from kai.engine import Engine
+from kai.model import names
 from kai.model.objects import OwnerReference, Taint
 from kai.simulate import lives
 from kai.simulate.changes import (
@@ -194,6 +195,18 @@ def test_who_is_drained_waits_for_another_place_and_lone_pods_are_gone() -> None
         assert [(bind.pod.pod_group, bind.node) for bind in result.binds] == [("default/gang", "n1")]
     assert sorted(state.tasks_by_key) == ["default/gang-0", "default/lone-0"]
     assert change.command(state) == "kubectl drain n0 --ignore-daemonsets --delete-emptydir-data --force"
+
+
+def test_pods_of_a_deployment_that_are_drained_come_again_though_each_is_a_group_of_its_own() -> None:
+    group = a_group("web", queue="team")
+    group.metadata.owner_references = [OwnerReference(api_version="v1", kind="Pod", name="web-0", uid="x")]
+    group.metadata.annotations = {names.TOP_OWNER_METADATA: "name: web\nkind: Deployment\n"}
+    state = _cluster(group, a_pod("web-0", group="web", gpus=1, node="n0"))
+    with made(state, [DrainNode(node="n0")]) as journal:
+        assert [lives.origin(task.key) for task in state.tasks.values()] == ["default/web-0"]
+        result = Engine().run(state, NOW)
+        journal.decided(result)
+        assert [(bind.pod.pod_group, bind.node) for bind in result.binds] == [("default/web", "n1")]
 
 
 def test_a_node_that_is_removed_is_gone_with_its_pods() -> None:
