@@ -40,7 +40,7 @@ def top_owner(group: PodGroup | None) -> TopOwner | None:
 
 
 def _noted(group: PodGroup) -> TopOwner | None:
-    """The owner that ``kai.scheduler/top-owner-metadata`` names, in lines ``field: value``; None if it names none."""
+    """Whom ``kai.scheduler/top-owner-metadata`` names in lines ``field: value``; None if that is nobody."""
     text = group.annotations.get(names.TOP_OWNER_METADATA, "")
     if len(text) > _MOST_CHARACTERS:
         return None
