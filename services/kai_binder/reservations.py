@@ -105,11 +105,10 @@ class Reservations:
             reservation = await self._claim_or_create(pod, node, group, grant)
             if reservation is None:
                 continue
-            if reservation.device:
-                return reservation.device
-            if not reservation.lost:
-                return await self._wait_for_device(reservation)
-            await self._remove(reservation, "it has ended")
+            if reservation.lost:
+                await self._remove(reservation, "it has ended, or is about to")
+                continue
+            return reservation.device or await self._wait_for_device(reservation)
         raise BindFailed(
             f"GPU group {group} on node {node}: its reservation pod does not last", node_at_fault=True
         )
@@ -271,14 +270,14 @@ class Reservations:
                 raise BindFailed(
                     f"reservation pod {reservation.key} was deleted while we waited for its device"
                 )
-            if current.device:
-                return current.device
             if current.lost:
-                await self._remove(current, "it has ended")
+                await self._remove(current, "it has ended, or is about to")
                 raise BindFailed(
                     f"reservation pod {reservation.key} ended: {current.status.message or 'no reason'}",
                     node_at_fault=True,
                 )
+            if current.device:
+                return current.device
             current = await self._next(reservation, changed)
 
     async def _next(self, reservation: ReservationPod, changed: asyncio.Event) -> ReservationPod | None:

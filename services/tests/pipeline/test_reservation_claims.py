@@ -13,6 +13,7 @@ from kai.kube.workqueue import WorkQueue
 from kai.model import names
 from kai.model.claims import Grant
 from kai.model.objects import Pod
+from kai_binder.errors import BindFailed
 from kai_binder.objects import WatchedPod, pod_store
 from kai_binder.reservation_pods import ReservationPod, ReservationTemplate
 from kai_binder.reservation_sync import ReservationSync
@@ -120,6 +121,22 @@ async def test_a_delete_that_comes_first_makes_the_claim_start_anew(cluster):
         assert await two.reservations.reserve(second, node=NODE, group=GROUP, grant=HALF) == "GPU-n1-2"
     (reservation,) = await cluster.reservations()
     assert reservation["metadata"]["uid"] != as_it_was.metadata.uid
+
+
+async def test_a_device_is_not_had_from_a_reservation_that_is_about_to_end(cluster):
+    first, second = await a_pod(cluster, "first"), await a_pod(cluster, "second")
+    async with a_binder(cluster) as binder:
+        await binder.reservations.reserve(first, node=NODE, group=GROUP, grant=HALF)
+        held = await binder.reservations.read(NODE, GROUP)
+        where = {"namespace": held.metadata.namespace}
+        name = held.metadata.name
+        await cluster.client.patch(PODS, name, {"metadata": {"finalizers": ["kai.scheduler/test"]}}, **where)
+        await cluster.client.delete(PODS, name, **where)
+        with pytest.raises(BindFailed, match="does not last"):
+            await binder.reservations.reserve(second, node=NODE, group=GROUP, grant=HALF)
+        await cluster.client.patch(PODS, name, {"metadata": {"finalizers": None}}, **where)
+        await eventually(lambda: binder.reservations.read(NODE, GROUP), lambda found: found is None)
+        assert await binder.reservations.reserve(second, node=NODE, group=GROUP, grant=HALF) == "GPU-n1-2"
 
 
 async def test_a_claim_holds_the_device_until_it_runs_out(cluster):
