@@ -399,9 +399,10 @@ TROUBLE: Final = (
     Step("an image is nowhere", image_is_nowhere),
     Step("a pod's grace runs out", grace_runs_out),
     Step("a device becomes ill in use", device_becomes_ill),
-    Step("nodes refuse pod after pod", node_refuses),
     Step("a reservation is evicted", reservation_is_evicted),
     Step("a node is under pressure", node_is_under_pressure),
+    # Behind all that waits for room: nodes that refuse are left alone for 30 s.
+    Step("nodes refuse pod after pod", node_refuses),
     Step("each service is deleted", services_are_deleted),
     Step("all is given back", all_is_given_back),
 )
