@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from kai.answers.words import counted
 from kai.model import names
+from kai.model.words import counted
 from kai_cli import output
 from kai_cli.files import text_of
 from kai_cli.output import Column, Format, FormatOption

@@ -10,12 +10,12 @@ import numpy as np
 
 from kai.answers.answer import Code, Reason
 from kai.answers.standing import Finding
-from kai.answers.words import counted, listed
 from kai.engine.framework.session import Session
 from kai.engine.reasons.amounts import amount_text
 from kai.model.arrays import Mask
 from kai.model.objects import Toleration
 from kai.model.rules import taints
+from kai.model.words import counted, listed
 from kai.snapshot.classes import Constraints, GpuKind, TaskClass
 from kai.snapshot.nodes import unavailable
 from kai.snapshot.resources import GPU, NOBODY, PODS

@@ -9,12 +9,12 @@ import msgspec
 from kai.answers.answer import Answer, Code, Ladder, Position, Reason, Verdict
 from kai.answers.groups import answer_pod_group, nothing_waits
 from kai.answers.situation import Situation
-from kai.answers.words import counted
 from kai.engine.explain.job_order import job_order
 from kai.engine.framework.session import Session
 from kai.engine.reasons.amounts import amount_text
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey
+from kai.model.words import counted
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Queue, Task

@@ -8,10 +8,10 @@ import msgspec
 
 from kai.answers.answer import Answer, Forecast, ForecastBasis, Verdict
 from kai.answers.situation import Situation
-from kai.answers.words import counted
 from kai.forecast.learned import Basis, Learned
 from kai.forecast.starting import HORIZON_SECONDS, SECONDS, Starts, starts
 from kai.model.ids import PodGroupKey
+from kai.model.words import counted
 
 _DAY: Final = 86_400.0
 

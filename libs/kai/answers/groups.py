@@ -16,7 +16,6 @@ from kai.answers.search import SECONDS, Search
 from kai.answers.situation import Situation, gainers, serves
 from kai.answers.standing import Finding, admitted, complete, grouped, tasks_of, within_limits
 from kai.answers.what_if import EndDelay, EndOthers, EndProtection, RelaxTopology
-from kai.answers.words import counted, listed
 from kai.engine.explain.job_order import job_order
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.fit import OUTSIDE_DOMAIN, is_shortage
@@ -26,6 +25,7 @@ from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.reasons.amounts import amount_text
 from kai.model.decisions import CycleResult
 from kai.model.ids import PodGroupKey
+from kai.model.words import counted, listed
 from kai.simulate.changes import Change
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import GPU

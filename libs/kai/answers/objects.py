@@ -8,11 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from kai.answers.answer import Answer, Code, Ladder, PastEviction, Reason, ToldChange, Verdict
-from kai.answers.words import listed
 from kai.model import names
 from kai.model.objects import Json, Pod
 from kai.model.rules.phases import has_ended
 from kai.model.spelling import nearest
+from kai.model.words import listed
 from kai.snapshot.times import seconds
 
 #: What Kubernetes calls the scheduler that pods have which name none.

@@ -10,10 +10,10 @@ import numpy as np
 
 from kai.answers.allowed import Masks, one_of_each_class
 from kai.answers.answer import Amounts
-from kai.answers.words import counted
 from kai.engine.framework.session import Session
 from kai.engine.reasons.amounts import amount_text
 from kai.model.arrays import Ints, Mask
+from kai.model.words import counted
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import GPU, NOBODY, PODS

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from kai.answers.answer import Amounts, Code, Reason
-from kai.answers.words import counted, listed
 from kai.engine.explain import outcomes, phrases
 from kai.engine.framework.session import Session
 from kai.engine.queueing.chunks import tasks_to_allocate
@@ -15,6 +14,7 @@ from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import amount_text
 from kai.model import decisions
 from kai.model.spelling import nearest
+from kai.model.words import counted, listed
 from kai.snapshot.amounts import GPU_CENTI
 from kai.snapshot.resources import CPU, GPU, MEMORY
 from kai.snapshot.rows import Job, Node, PodSet, Task

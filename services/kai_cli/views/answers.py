@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kai.answers.answer import Answer, Forecast, ForecastBasis, Held, StageState, Verdict
-from kai.answers.words import counted
+from kai.model.words import counted
 from kai_cli.output import Column, emit, table
 from kai_cli.views.amounts import lasting
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from kai.answers.words import counted
 from kai.model import names
 from kai.model.decisions import QueuedGroup
 from kai.model.objects import Pod, PodGroup, PodGroupSpec, SchedulingCondition
 from kai.model.rules import minimums
 from kai.model.verdicts import code_behind
+from kai.model.words import counted
 from kai.snapshot.times import seconds
 from kai_cli.output import Column
 from kai_cli.views import amounts
