@@ -249,6 +249,15 @@ async def trouble(cluster, queue, node, namespace, defect):
             lambda: total(addresses, name), lambda found: found > 0, what=f"{name} is told"
         )
 
+    async def work():
+        await cluster.apply(as_yaml(a_pod(f"work-{uuid.uuid4().hex[:6]}", namespace, own)))
+
+    # First what a process may not live through: its counters then begin anew.
+    for befalls in (troubles.server_is_killed, troubles.history_is_lost):
+        await befalls(cluster, work)
+    await cluster.running(namespace, "work-", count=2)
+    await told("kai_api_request_retries_total")
+    await told("kai_api_relists_total")
     await cluster.apply(as_yaml(a_pod(defect.POD, namespace, own)))
     await told("kai_set_aside_total")
     # Where KWOK plays the node, who refuses the pod is not who starts it, and may come second.
@@ -258,15 +267,6 @@ async def trouble(cluster, queue, node, namespace, defect):
     await told("kai_node_refusals_total")
     with defect.in_all_cycles():
         await told("kai_cut_off_total")
-
-    async def work():
-        await cluster.apply(as_yaml(a_pod(f"work-{uuid.uuid4().hex[:6]}", namespace, own)))
-
-    for befalls in (troubles.server_is_killed, troubles.history_is_lost):
-        await befalls(cluster, work)
-    await cluster.running(namespace, "work-", count=2)
-    await told("kai_api_request_retries_total")
-    await told("kai_api_relists_total")
 
 
 async def test_what_dashboards_show_as_0_is_told_where_there_is_trouble(

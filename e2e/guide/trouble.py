@@ -151,6 +151,11 @@ async def image_is_nowhere(site: Site) -> str:
     return f"ImagePullBackOff on {pod['spec']['nodeName']}, and gone when deleted"
 
 
+async def containers_never_run(site: Site) -> str:
+    """Both at once: each waits for what its kubelet waits between tries."""
+    return "; ".join(await asyncio.gather(container_crashes(site), image_is_nowhere(site)))
+
+
 async def grace_runs_out(site: Site) -> str:
     """What does not end when told is ended, and its device is given to the next."""
     await _make(
@@ -395,8 +400,7 @@ async def _times_bound(site: Site) -> Counter[str]:
 TROUBLE: Final = (
     Step("kubelets and containerd are killed", node_parts_are_killed),
     Step("a node falls silent", node_is_silent),
-    Step("a container crashes", container_crashes),
-    Step("an image is nowhere", image_is_nowhere),
+    Step("a container crashes, and an image is nowhere", containers_never_run),
     Step("a pod's grace runs out", grace_runs_out),
     Step("a device becomes ill in use", device_becomes_ill),
     Step("a reservation is evicted", reservation_is_evicted),
