@@ -21,7 +21,6 @@ _OF_COMPILERS: Final = frozenset({".a", ".c", ".cpp", ".h", ".hpp", ".pxd", ".py
 #: Parts of packages that nothing of ours imports, nor what we import of them.
 _UNUSED: Final = (
     "cel_expr_python/ext/ext_encoders*",  # kai.model.cel names those that it has
-    "cel_expr_python/ext/ext_math*",
     "cel_expr_python/ext/ext_proto*",
     "numba/cuda",
     "numpy/distutils",
