@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Tests start some thousand processes, each of which would compile all its modules where a machine keeps no bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install demo test e2e controlplane images guide page screenshots browser lint proto derived sbom suites bench scale statuses reviews fuzz soak hostile clean
 
 install: $(STAMP)
