@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Final
 
 import typer
@@ -129,7 +132,7 @@ def loaded(name: str) -> Any:
     """The command of this name, imported."""
     place = COMMANDS[name]
     try:
-        found = getattr(importlib.import_module(place.module), place.name)
+        found = getattr(_imported(place.module), place.name)
     except ModuleNotFoundError as error:
         if not absence.is_of_box(error):
             raise
@@ -138,6 +141,18 @@ def loaded(name: str) -> Any:
         command = get_group(found) if isinstance(found, typer.Typer) else _single(name, found)
     command.name = name
     return command
+
+
+def _imported(module: str) -> ModuleType:
+    """A module; what comes with it stays, so the collector looks at it neither while it grows nor later."""
+    if module in sys.modules:
+        return sys.modules[module]
+    gc.disable()
+    try:
+        return importlib.import_module(module)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _single(name: str, function: Callable[..., None], **more: Any) -> Any:

@@ -10,11 +10,11 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast, overload
 
-import aiohttp
 import msgspec
 from prometheus_client import CollectorRegistry
 
 from kai.kube.answers import Page, decoded
+from kai.kube.authorities import aiohttp
 from kai.kube.discovery import Discovery
 from kai.kube.exchange import Exchange
 from kai.kube.metrics import RequestMetrics

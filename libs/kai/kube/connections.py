@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import aiohttp
+from kai.kube.authorities import aiohttp
 
 
 class NewestFirst(aiohttp.TCPConnector):

@@ -11,9 +11,8 @@ import asyncio
 import ssl
 from typing import Final
 
-import aiohttp
-
 from kai.kube import errors
+from kai.kube.authorities import aiohttp
 from kai.kube.backoff import Backoff
 from kai.kube.metrics import RequestMetrics
 from kai.kube.pace import Pace

@@ -14,12 +14,12 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast
 
-import aiohttp
 import msgspec
 import structlog
 
 from kai.kube import errors
 from kai.kube.answers import decoder
+from kai.kube.authorities import aiohttp
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient, selector_params
 from kai.kube.forms import Form, forms

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
 import yaml
 
+from kai.kube.authorities import aiohttp
 from kai.kube.connections import NewestFirst
 from kai.kube.errors import KubeConfigError
 from kai.kube.package import (
