@@ -85,6 +85,13 @@ class _Audit:
             pod = self.pods[uid]
             if not pod.spec.node_name or pod.metadata.deletion_timestamp:
                 yield f"{pod.key} is evicted, and was not running"
+        going = Counter(each.pod.pod_group for each in self.result.evictions)
+        for each in self.result.evictions:
+            if not 1 <= each.gang_size <= going[each.pod.pod_group]:
+                yield (
+                    f"{each.pod.name} is said to go with a gang of {each.gang_size}, "
+                    f"and {going[each.pod.pod_group]} of it go"
+                )
 
     # --- nodes ---------------------------------------------------------------------------------
     def _room_now(self) -> Iterator[str]:

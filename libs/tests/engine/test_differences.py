@@ -332,6 +332,23 @@ def test_a_promise_taken_back_deletes_no_pod() -> None:
     assert state.tasks["default-want-0"].status is Status.PENDING
 
 
+def test_a_gang_that_goes_is_as_large_as_the_pods_that_are_deleted() -> None:
+    """The third pod only waits for a place that will be free: it loses that, and is not deleted."""
+    queues = [a_queue("rich", parent="top", gpu=1, weight=9), a_queue("poor", parent="top", gpu=3, weight=0)]
+    state = a_state(
+        [
+            (Kind.NODE, a_node("n", gpus=4)),
+            *a_job("goes", queue="rich", gpus=2, on="n", deleted=NOW - 5),
+            *a_job("gang", queue="rich", gpus=1, on=["n", "n"], pods=3, min_member=2),
+            *a_job("want", queue="poor", gpus=3, created=5),
+        ],
+        queues,
+    )
+    result = Engine().run(state, NOW)
+    assert [(each.pod.name, each.gang_size) for each in result.evictions] == [("gang-0", 2), ("gang-1", 2)]
+    assert [each.pod.name for each in result.nominations] == ["want-0"]
+
+
 def test_who_takes_over_a_promise_is_named_to_those_who_were_evicted_for_it() -> None:
     queues = [
         a_queue("rich", parent="top", gpu=0, weight=0),

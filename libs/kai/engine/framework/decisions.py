@@ -83,14 +83,15 @@ class Decisions:
             return
         gangs: dict[PodGroupKey, int] = {}
         for task in statement.evicted():
-            if task.job is not None:
+            # One that only waits for a place gives it up, and is not deleted.
+            if task.job is not None and task.uid not in self._pipelined:
                 gangs[task.job.key] = gangs.get(task.job.key, 0) + 1
         for operation in statement.operations():
             task = operation.task
             job = task.job
             assert job is not None
             if operation.kind == EVICT:
-                self._commit_eviction(task, action, evictor, gangs[job.key], message)
+                self._commit_eviction(task, action, evictor, gangs.get(job.key, 0), message)
             elif operation.kind == ALLOCATE:
                 self._commit_bind(operation)
             else:
