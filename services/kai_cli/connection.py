@@ -62,6 +62,18 @@ class Target:
         async with KubeClient.connect(path, context=self.context, user_agent="kai-cli") as client:
             yield client
 
+    async def own_namespace(self) -> str:
+        """That of the context, as kubectl takes it where none is given; asks nobody.
+
+        Raises:
+            KubeConfigError: there is no kubeconfig, or it is broken.
+        """
+        from kai.kube.transport import load_configuration
+
+        path = None if self.kubeconfig is None else str(self.kubeconfig)
+        _, namespace = await load_configuration(path, self.context)
+        return namespace
+
     @asynccontextmanager
     async def scheduler(self, client: KubeClient) -> AsyncIterator[SchedulerClient]:
         """A client of the scheduler that leads."""

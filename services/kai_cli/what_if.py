@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -10,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
+from kai.kube.errors import KubeConfigError
 from kai.model import duration
 from kai.model.faults import OutOfBounds
 from kai.replay import archive, scene
@@ -26,6 +28,7 @@ from kai_cli.submitting import submitted
 from kai_cli.views import what_if as views
 from kai_pod_grouper.errors import GroupingError
 
+_DEFAULT_NAMESPACE: Final = "default"
 _USAGE: Final = """name one of:
 
   -f FILE                          submit what is in a file
@@ -53,8 +56,13 @@ def what_if(
         typer.Option("-f", "--filename", help="Manifests to submit, - for standard input; may be repeated."),
     ] = None,
     namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="Of workloads and manifests that name none.")
-    ] = "default",
+        str,
+        typer.Option(
+            "-n",
+            "--namespace",
+            help="Of workloads and manifests that name none; that of the context if left out.",
+        ),
+    ] = "",
     like: Annotated[str, typer.Option("--like", metavar="NODE", help="With nodes: what they are like.")] = "",
     snapshot_file: Annotated[
         Path | None,
@@ -91,7 +99,10 @@ def what_if(
         raise fail(_USAGE, status=2)
     ahead = _duration("--within", within)
     runtime = _duration("--runtime", lasting) if lasting else None
-    found = _scene(Target.of(context), snapshot_file, address, name)
+    target = Target.of(context)
+    found = _scene(target, snapshot_file, address, name)
+    # A file and a cluster that is named are not those of the context.
+    namespace = namespace or (_DEFAULT_NAMESPACE if snapshot_file or name else _of_context(target))
     try:
         wanted = (
             _of_files(found, files, namespace)
@@ -125,6 +136,14 @@ def what_if(
 
 
 # --- the cluster ----------------------------------------------------------------------------------
+def _of_context(target: Target) -> str:
+    """The namespace of the context; a scheduler with an address needs none."""
+    try:
+        return asyncio.run(target.own_namespace())
+    except KubeConfigError:
+        return _DEFAULT_NAMESPACE
+
+
 def _scene(target: Target, file: Path | None, address: str, name: str) -> Scene:
     """The cluster as a file or a scheduler has it."""
     where = str(file) if file is not None else address or "the scheduler"

@@ -28,6 +28,15 @@ spec:
       containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]
 """
 
+CONTEXT = """
+apiVersion: v1
+kind: Config
+current-context: mine
+contexts: [{name: mine, context: {cluster: there, user: me, namespace: team}}]
+clusters: [{name: there, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: me, user: {token: t}}]
+"""
+
 
 def a_job(name, queue, *, pods=1, node=""):
     group = a_group(name, queue=queue, min_member=pods, created=NOW - 900, started=NOW - 500 if node else 0)
@@ -171,3 +180,23 @@ def test_wrong_use_lists_what_there_is(ask, arguments):
     result = ask(*arguments)
     assert result.exit_code == 2, result.output
     assert "set a queue's quota" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [([], "team"), (["-n", "other"], "other"), (["--name", "local"], "default")],
+    ids=["of the context", "named", "of a cluster that is not the context's"],
+)
+def test_what_names_no_namespace_is_in_that_of_the_context(cluster, tmp_path, monkeypatch, arguments, meant):
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(CONTEXT)
+    monkeypatch.setattr("kai_cli.snapshot.taken", lambda *_, **__: cluster.read_bytes())
+
+    result = CliRunner().invoke(
+        app, ["--kubeconfig", str(kubeconfig), "what-if", "delete", "job/ours", *arguments]
+    )
+
+    if meant == "default":
+        assert result.exit_code == 0, result.output
+    else:
+        assert f"there is no workload 'job/ours' in namespace {meant}" in result.stderr
