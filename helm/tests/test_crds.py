@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -12,6 +11,7 @@ from kai.kube import resources
 from kai.model import limits, names
 from kai.model.rules.priorities import PREEMPTIBILITIES
 from kai_local.apiserver.reading.jsonpath import compile_path
+from kai_local.apiserver.schemas.schema import published
 
 CRDS = Path(__file__).resolve().parents[1] / "kai-scheduler" / "crds"
 EXPECTED = {
@@ -188,7 +188,7 @@ def test_resource_lists_hold_quantities(text, fits):
 
 
 #: Kubernetes' own schemas, of the newest version that the product is tried on.
-_KUBERNETES = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / "v1.36.0-local"
+_KUBERNETES = published("v1.36.0-local")
 
 
 @pytest.mark.parametrize(

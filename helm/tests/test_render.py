@@ -8,8 +8,6 @@ from itertools import chain
 from pathlib import Path
 from unittest import mock
 
-import jsonschema
-import kubernetes_validate
 import pytest
 import yaml
 from cryptography import x509
@@ -71,8 +69,10 @@ def test_the_chart_passes_lint(helm):
     assert result.returncode == 0, result.stdout
 
 
-def test_every_object_is_one_that_kubernetes_takes(rendered):
-    validators = custom_resource_validators()
+def test_every_object_is_one_that_kubernetes_takes(rendered, jsonschema):
+    validators = custom_resource_validators(jsonschema)
+    # Imported here for the same reason as jsonschema, which it imports.
+    validate = importlib.import_module("kubernetes_validate").validate
     seen = set()
     for name in VALUES:
         for rendered_object in rendered(name):
@@ -80,19 +80,19 @@ def test_every_object_is_one_that_kubernetes_takes(rendered):
                 rendered_object = {**rendered_object, "data": {}}  # random, and base64 whatever it is
             text = json.dumps(rendered_object, sort_keys=True)
             if text not in seen:
-                check(rendered_object, validators)
+                check(rendered_object, validators, validate)
                 seen.add(text)
 
 
-def check(rendered_object, validators):
+def check(rendered_object, validators, validate):
     key = rendered_object["apiVersion"], rendered_object["kind"]
     if key in validators:
         validators[key].validate(rendered_object)
     else:
-        kubernetes_validate.validate(rendered_object, KUBERNETES, strict=True)
+        validate(rendered_object, KUBERNETES, strict=True)
 
 
-def custom_resource_validators():
+def custom_resource_validators(jsonschema):
     """Made once: looking at the schema itself takes longer than looking at many objects."""
     found = {}
     for path in (CHART / "crds").glob("*.yaml"):
@@ -672,7 +672,7 @@ def test_values_that_make_no_sense_are_refused_by_name(helm, values, said):
     assert said in result.stderr
 
 
-def test_the_values_file_is_what_its_schema_says():
+def test_the_values_file_is_what_its_schema_says(jsonschema):
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     jsonschema.validate(values, json.loads((CHART / "values.schema.json").read_text()))
 

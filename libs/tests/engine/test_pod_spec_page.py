@@ -3,12 +3,10 @@
 import json
 from pathlib import Path
 
-import kubernetes_validate
+from kai_local.apiserver.schemas.schema import published
 
 ROOT = Path(__file__).resolve().parents[3]
-SCHEMA = (
-    Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / "v1.34.0-local" / "podspec-v1.json"
-)
+SCHEMA = published() / "podspec-v1.json"
 
 
 def rows() -> list[list[str]]:

@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import fields
 
-import jsonschema
 import pytest
 
 from kai.history.records import RECORDS
@@ -49,7 +48,7 @@ def test_it_is_openapi_3_1(described):
     assert described["security"] == [{name: []} for name in described["components"]["securitySchemes"]]
 
 
-def test_every_schema_is_one_and_every_reference_leads_somewhere(described):
+def test_every_schema_is_one_and_every_reference_leads_somewhere(described, jsonschema):
     for node in objects_in(described):
         if "schema" in node:
             jsonschema.Draft202012Validator.check_schema(node["schema"])
@@ -91,14 +90,14 @@ def test_every_field_is_described(described, kind):
 
 
 @pytest.mark.parametrize("row", [*ONE_OF_EACH, USED, a_run(ended=1)])
-def test_answers_are_as_they_are_described(described, row):
+def test_answers_are_as_they_are_described(described, jsonschema, row):
     (endpoint,) = (each for each in ENDPOINTS if each.row is type(row))
     answer = described["paths"][endpoint.path]["get"]["responses"]["200"]
     schema = answer["content"]["application/json"]["schema"]
     jsonschema.validate(json.loads(answer_of([row], 1, hidden=3)), resolved(described, schema))
 
 
-def test_problems_are_as_they_are_described(described):
+def test_problems_are_as_they_are_described(described, jsonschema):
     schema = resolved(described, described["components"]["schemas"]["Error"])
     for trouble in Trouble:
         jsonschema.validate(json.loads(Problem(trouble, "why").body), schema)

@@ -7,7 +7,8 @@ which decoding, pruning, validation, strategic merge and server-side apply walk.
 
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources as package_files
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -84,11 +85,21 @@ class Node:
 ANY: Final = Node(preserve_unknown=True)
 
 
+def published(release: str = SCHEMA_RELEASE) -> Path:
+    """The folder of all schemas of a release, such as ``v1.34.0-local``.
+
+    The package that has them is found without being imported: it takes a second and a half to make parsers.
+    """
+    spec = find_spec("kubernetes_validate")
+    assert spec is not None, "the package kubernetes-validate is not installed"
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "kubernetes-json-schema" / release
+
+
 @cache
 def definitions() -> dict[str, Obj]:
     """The OpenAPI definitions of the built-in types by name."""
-    path = package_files.files("kubernetes_validate") / "kubernetes-json-schema" / SCHEMA_RELEASE
-    document = msgspec.json.decode((path / "_definitions.json").read_bytes())
+    document = msgspec.json.decode((published() / "_definitions.json").read_bytes())
     found: dict[str, Obj] = document["$defs"]
     return found
 
