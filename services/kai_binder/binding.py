@@ -15,6 +15,7 @@ import structlog
 from kai.kube import errors
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.events import EventRecorder, ObjectReference
+from kai.kube.ranks import Rank
 from kai.kube.resources import PODS
 from kai.kube.store import Store
 from kai.model import names
@@ -240,7 +241,9 @@ class PodBinder:
                         "labels": {self._node_pool_label: decision.node_pool},
                     }
                 }
-                await self._client.patch(PODS, decision.pod.name, patch, namespace=decision.pod.namespace)
+                await self._client.patch(
+                    PODS, decision.pod.name, patch, namespace=decision.pod.namespace, rank=Rank.NEWS
+                )
             if self._tells_bound or _failed_before(pod):
                 await self._tell_of_success(decision)
         except errors.KubeError as error:
@@ -251,7 +254,7 @@ class PodBinder:
         text = f"Pod bound successfully to node {decision.node}"
         if self._tells_bound:
             self._events.emit(_reference(decision.pod), "Normal", "Bound", text, action="Binding")
-        await self._set_condition(decision, "True", "Bound", text)
+        await self._set_condition(decision, "True", "Bound", text, rank=Rank.NEWS)
 
     async def tell_failed(self, decision: BindDecision, reason: str) -> None:
         """A failure as an event and a condition of the pod."""
@@ -261,7 +264,15 @@ class PodBinder:
         except errors.KubeError as error:
             _log.info("failure not written to pod", pod=_key(decision), reason=str(error))
 
-    async def _set_condition(self, decision: BindDecision, status: str, reason: str, message: str) -> None:
+    async def _set_condition(
+        self,
+        decision: BindDecision,
+        status: str,
+        reason: str,
+        message: str,
+        *,
+        rank: Rank = Rank.STATUS,
+    ) -> None:
         condition = {"type": names.POD_BOUND, "status": status, "reason": reason, "message": message}
         await self._client.patch(
             PODS,
@@ -270,6 +281,7 @@ class PodBinder:
             namespace=decision.pod.namespace,
             subresource="status",
             kind=PatchKind.STRATEGIC,
+            rank=rank,
         )
 
 

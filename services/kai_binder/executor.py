@@ -12,14 +12,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry
 
-from kai.kube.courtesy import rest
 from kai.kube.errors import Unauthorized
 from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries, WorkResult
 from kai.model.decisions import BindDecision
@@ -31,10 +29,6 @@ from kai_binder.errors import BindFailed, Refused, Rejected
 VERDICT_SECONDS: Final = 380.0
 #: Preparing is mostly waiting (for a device, a volume): it is bounded apart from binding, and higher.
 PREPARING_AT_MOST: Final = 128
-#: What follows on a bind keeps no other bind waiting, neither here nor at the API server.
-FOLLOWING_AT_MOST: Final = 4
-#: With so many waiting there are no rests in between.
-FOLLOWING_HURRIED: Final = 2048
 #: How long to wait before doing again what the API server does not allow: one that has just started has not
 #: read its roles yet, and the pod's user need not hear of that.
 REFUSED_SECONDS: Final = (0.5, 1.0, 2.0, 4.0)
@@ -91,11 +85,9 @@ class Executor:
         self._controller = controller or ControllerMetrics(CollectorRegistry()).of("decisions")
         self._binding = asyncio.Semaphore(binding_at_most)
         self._preparing = asyncio.Semaphore(PREPARING_AT_MOST)
-        self._following = asyncio.Semaphore(FOLLOWING_AT_MOST)
         self._executions: dict[str, _Execution] = {}
         #: Of pods that are bound and told as such.
         self._followed: set[asyncio.Task[None]] = set()
-        self._finishing = asyncio.Event()
         self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def __len__(self) -> int:
@@ -157,8 +149,7 @@ class Executor:
         ]
 
     async def finish(self) -> None:
-        """Wait for what goes on, which rests no more."""
-        self._finishing.set()
+        """Wait for what goes on."""
         tasks = {e.task for e in self._executions.values() if e.task is not None}
         if tasks or self._followed:
             await asyncio.wait(tasks | self._followed)
@@ -198,18 +189,9 @@ class Executor:
 
     async def _after_bind(self, assignment: Assignment) -> None:
         try:
-            async with self._following:
-                began = asyncio.get_running_loop().time()
-                await self._binder.after_bind(assignment.decision)
-                if len(self._followed) < FOLLOWING_HURRIED:
-                    await self._rest(rest(asyncio.get_running_loop().time() - began))
+            await self._binder.after_bind(assignment.decision)
         except Exception:  # noqa: BLE001 (the pod is bound whatever happens)
             _log.exception("pod bound, but not marked", pod=_pod(assignment))
-
-    async def _rest(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._finishing.wait()
 
     async def _tell(self, decision: BindDecision, reason: str) -> None:
         """Tell the pod's owner as of any bind that failed; this may fail as well."""

@@ -12,6 +12,7 @@ import structlog
 from kai.kube import errors
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient, PatchKind
+from kai.kube.ranks import Rank
 from kai.kube.resources import PODS
 from kai.model.decisions import Eviction
 from kai.model.objects import Pod
@@ -156,6 +157,7 @@ class Evictor:
                 namespace=pod.namespace,
                 subresource="status",
                 kind=PatchKind.STRATEGIC,
+                rank=Rank.DECISION,  # the eviction waits for it
             )
         if not self._through_api:
             await self._client.delete(PODS, pod.name, namespace=pod.namespace, uid=pod.uid)

@@ -19,7 +19,15 @@ from kai.kube.discovery import Discovery
 from kai.kube.exchange import Exchange
 from kai.kube.metrics import RequestMetrics
 from kai.kube.pace import Pace
-from kai.kube.request import DEADLINE_SECONDS, LIST_DEADLINE_SECONDS, PAGE_SIZE, Request
+from kai.kube.ranks import Rank, rank_of
+from kai.kube.request import (
+    DEADLINE_SECONDS,
+    LIST_DEADLINE_SECONDS,
+    MERGE_PATCH,
+    PAGE_SIZE,
+    STRATEGIC_PATCH,
+    Request,
+)
 from kai.kube.resources import Resource
 from kai.kube.transport import Transport
 
@@ -35,9 +43,9 @@ _encode = msgspec.json.Encoder().encode
 class PatchKind(StrEnum):
     """How a patch is to be understood; the values are content types."""
 
-    MERGE = "application/merge-patch+json"
+    MERGE = MERGE_PATCH
     JSON = "application/json-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
+    STRATEGIC = STRATEGIC_PATCH
     APPLY = "application/apply-patch+yaml"
 
 
@@ -45,6 +53,8 @@ class KubeClient:
     """One API server, as one user. An async context manager; :meth:`connect` makes one.
 
     ``namespace`` is to be given for namespaced kinds; reading a collection without it means all.
+    Writes go out by their :class:`~kai.kube.ranks.Rank`, which is that of what is written unless another
+    one is given; they have no other way to the server.
     ``type`` is a struct of :mod:`kai.model.objects` or ``dict`` for everything the server says.
     """
 
@@ -108,6 +118,10 @@ class KubeClient:
     async def close(self) -> None:
         """Close all connections; calls under way fail with ``TransportError``."""
         await self._exchange.transport.close()
+
+    def hurry(self) -> None:
+        """Write from now on without rests; for a process that is about to end."""
+        self._exchange.dispatcher.hurry()
 
     # --- reads ---------------------------------------------------------------------------------
     @overload
@@ -273,6 +287,7 @@ class KubeClient:
             path=res.path(namespace),
             data=_encode(_typed(res, body)),
             repeatable=False,
+            rank=rank_of("create", res.plural),
         )
         return await self._send(request, type, deadline)
 
@@ -301,6 +316,7 @@ class KubeClient:
             data=_encode(body),
             repeatable=False,
             retry_throttled=retry_throttled,
+            rank=rank_of("create", _label(res, subresource)),
         )
         return cast(Json, await self._send(request, dict, deadline))
 
@@ -331,6 +347,7 @@ class KubeClient:
             path=res.path(namespace, name, subresource),
             params={"dryRun": "All"} if dry_run else {},
             data=_encode(_typed(res, body)),
+            rank=rank_of("update", _label(res, subresource)),
         )
         return await self._send(request, type, deadline)
 
@@ -344,6 +361,7 @@ class KubeClient:
         subresource: str = "",
         kind: PatchKind = PatchKind.MERGE,
         field_manager: str = "",
+        rank: Rank | None = None,
         type: Any = dict,
         deadline: float = DEADLINE_SECONDS,
     ) -> Any:
@@ -362,6 +380,7 @@ class KubeClient:
             content_type=kind.value,
             # A list of operations may append; the other kinds say how the object is to be.
             repeatable=kind is not PatchKind.JSON,
+            rank=rank or rank_of("patch", _label(res, subresource)),
         )
         return await self._send(request, type, deadline)
 
@@ -398,6 +417,7 @@ class KubeClient:
             method="DELETE",
             path=res.path(namespace, name),
             data=_encode(options) if options else None,
+            rank=rank_of("delete", res.plural),
         )
         await self._exchange.call(request, deadline=deadline)
 
@@ -421,6 +441,7 @@ class KubeClient:
             path=path,
             data=None if body is None else _encode(body),
             repeatable=method != "POST",
+            rank=None if method in ("GET", "HEAD") else Rank.NEED,
         )
         return cast(Json, await self._send(request, dict, deadline))
 

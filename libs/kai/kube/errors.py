@@ -7,6 +7,7 @@
     ├── TransportError           no (whole) answer: refused, reset, TLS, DNS
     │   └── DeadlineExceeded     no answer in time
     ├── LeadershipLost           the Lease went to somebody else, or could not be renewed
+    ├── NotSent                  too much waits to be written, and this is not urgent
     └── ApiError                 the server said no
         ├── BadRequest           400
         ├── Unauthorized         401
@@ -45,6 +46,10 @@ class DeadlineExceeded(TransportError):
 
 class LeadershipLost(KubeError):
     """This process leads no longer; whatever it did as the leader must stop."""
+
+
+class NotSent(KubeError):
+    """A status, or what tells of something, was not sent: too many of its kind wait already."""
 
 
 class Status(msgspec.Struct, rename="camel"):

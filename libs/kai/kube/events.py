@@ -1,9 +1,9 @@
 """Events (events.k8s.io/v1), written in the background and never in anyone's way.
 
 The same event about the same object is written once and then counted: its series is brought up to
-date at most once a minute. After each write comes a rest (:mod:`kai.kube.courtesy`). Namespaces take
-turns, so that one with thousands of events does not keep back those of others. Where the API server
-cannot keep up at all, events are dropped and counted.
+date at most once a minute. They are behind everything else that the process writes
+(:mod:`kai.kube.dispatcher`). Namespaces take turns, so that one with thousands of events does not keep back
+those of others. Where the API server cannot keep up at all, events are dropped and counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from kai.kube.client import KubeClient
-from kai.kube.courtesy import rest
 from kai.kube.errors import KubeError, NotFound
 from kai.kube.fair_queue import FairQueue
 from kai.kube.resources import EVENTS, Resource
@@ -187,7 +186,6 @@ class EventRecorder:
         while True:
             record = await self._queue.get()
             record.queued = False
-            began = self._clock()
             try:
                 await self._write(record)
             except NotFound:
@@ -202,7 +200,6 @@ class EventRecorder:
                 self._counter.labels("written").inc()
             finally:
                 self._queue.done()
-            await asyncio.sleep(rest(self._clock() - began))
 
     async def _write(self, record: _Record) -> None:
         namespace = _home(record.key[0])

@@ -2,20 +2,24 @@
 
 Every call has a deadline, within which it is tried again with jitter. After a failure to connect,
 429 and 503 that is always right; after other failures the server may have carried the request out,
-so it is repeated only if that is harmless.
+so it is repeated only if that is harmless. Writes go through the dispatcher, and their deadline begins
+when it is their turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from kai.kube import errors
 from kai.kube.authorities import aiohttp
 from kai.kube.backoff import Backoff
+from kai.kube.dispatcher import Dispatcher
 from kai.kube.metrics import RequestMetrics
 from kai.kube.pace import Pace
+from kai.kube.ranks import Rank
 from kai.kube.request import DEADLINE_SECONDS, Request
 from kai.kube.transport import Transport
 
@@ -29,6 +33,7 @@ class Exchange:
         self.transport = transport
         self.metrics = metrics
         self.pace = pace
+        self.dispatcher = Dispatcher(metrics.writes, pace=pace)
 
     async def call(self, request: Request, *, deadline: float) -> bytes:
         """The body of the answer.
@@ -37,7 +42,18 @@ class Exchange:
             ApiError: the server refused, for good or until the deadline.
             TransportError: there was no whole answer.
             DeadlineExceeded: there was none in time.
+            NotSent: a write that is not urgent, where too many wait.
         """
+        if request.rank in (None, Rank.LEASE):
+            return await self._insist(request, lambda: self.once(request), deadline=deadline)
+        return await self.dispatcher.write(
+            request,
+            lambda turn: self._insist(request, lambda: turn.attempt(self.once), deadline=deadline),
+        )
+
+    async def _insist(
+        self, request: Request, attempt: Callable[[], Awaitable[bytes]], *, deadline: float
+    ) -> bytes:
         backoff = Backoff()
         now = asyncio.get_running_loop().time
         give_up = now() + deadline
@@ -45,7 +61,7 @@ class Exchange:
             async with asyncio.timeout_at(give_up):
                 while True:
                     try:
-                        return await self.once(request)
+                        return await attempt()
                     except errors.KubeError as error:
                         if not _may_repeat(request, error):
                             raise
@@ -124,8 +140,8 @@ class Exchange:
         )
 
     async def _wait_for_turn(self, request: Request) -> None:
-        """Leases go first: who renews one late leads no longer."""
-        if self.pace is not None and request.resource != _LEASES:
+        """Leases go first: who renews one late leads no longer. Writes had their turn from the dispatcher."""
+        if self.pace is not None and request.rank is None and request.resource != _LEASES:
             await asyncio.sleep(self.pace.turn())
 
     def _answered(self, request: Request, code: str) -> None:

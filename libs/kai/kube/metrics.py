@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from kai.kube.ranks import Rank
 
 
 class RequestMetrics:
@@ -52,6 +54,8 @@ class RequestMetrics:
             "kai_api_watched_objects", "Objects known by watches", ("resource",), registry=registry
         )
 
+        self.writes = WriteMetrics(registry)
+
     def answered(self, verb: str, resource: str, code: str, *, method: str, host: str) -> None:
         """Count one attempt."""
         self.requests.labels(verb, resource, code).inc()
@@ -69,3 +73,56 @@ class RequestMetrics:
             yield
         finally:
             self.duration.labels(verb, resource).observe(time.perf_counter() - started)
+
+
+class WriteMetrics:
+    """Writes that wait and that are under way, by rank; Leases are no part of that."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._waiting = Gauge(
+            "kai_api_writes_waiting",
+            "Writes that wait for a place, by rank",
+            ("rank",),
+            registry=registry,
+        )
+        self._flying = Gauge(
+            "kai_api_writes_in_flight",
+            "Writes that are under way, by rank",
+            ("rank",),
+            registry=registry,
+        )
+        self._limit = Gauge("kai_api_write_limit", "Writes that may be under way at once", registry=registry)
+        waited = Histogram(
+            "kai_api_write_wait_seconds",
+            "Time that a write waited before it was sent first, by rank",
+            ("rank",),
+            buckets=(0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0),
+            registry=registry,
+        )
+        refused = Counter(
+            "kai_api_writes_refused",
+            "Statuses and news that were not sent, since too many waited",
+            ("rank",),
+            registry=registry,
+        )
+        self.joined = Counter(
+            "kai_api_writes_joined",
+            "Statuses that were sent with an older one that waited",
+            registry=registry,
+        )
+        ranks = [rank for rank in Rank if rank is not Rank.LEASE]
+        self.waited: dict[Rank, Histogram] = {rank: waited.labels(rank.name.lower()) for rank in ranks}
+        # A rate of what begins with its first case does not know that one.
+        self.refused: dict[Rank, Counter] = {
+            rank: refused.labels(rank.name.lower()) for rank in ranks if rank >= Rank.STATUS
+        }
+
+    def watch(
+        self, waiting: Mapping[Rank, Sized], flying: Mapping[Rank, int], limit: Callable[[], int]
+    ) -> None:
+        """Tell what these say whenever somebody asks."""
+        for rank in waiting:
+            name = rank.name.lower()
+            self._waiting.labels(name).set_function(lambda rank=rank: len(waiting[rank]))  # type: ignore[misc]
+            self._flying.labels(name).set_function(lambda rank=rank: flying[rank])  # type: ignore[misc]
+        self._limit.set_function(limit)

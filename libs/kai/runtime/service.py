@@ -96,8 +96,14 @@ class Host:
         self._background.append(task)
         return task
 
+    def hurry(self) -> None:
+        """Have what is still to be written written without rests; there may be no client yet."""
+        if hasattr(self, "client"):
+            self.client.hurry()
+
     async def drain_events(self) -> None:
         """Give events that are still to be written a moment."""
+        self.hurry()
         with suppress(TimeoutError):
             async with asyncio.timeout(EVENT_SECONDS):
                 for recorder in self._recorders:
@@ -142,6 +148,7 @@ class Host:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(each) for each in work]
             await self.stopping.wait()
+            self.hurry()
             for task in tasks:
                 task.cancel()
 

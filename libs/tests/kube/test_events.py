@@ -139,18 +139,6 @@ async def test_a_failed_write_does_not_stop_the_others():
     assert [body["note"] for _, body in client.created] == ["second"]
 
 
-@pytest.mark.parametrize(("answer", "rest"), [(0.01, 0.04), (0.1, 0.4), (2.0, 1.0)])
-async def test_an_api_server_that_answers_slowly_is_asked_less_often(answer, rest):
-    async with Recording() as (recorder, client):
-        client.seconds = answer
-        began = asyncio.get_running_loop().time()
-        for number in range(10):
-            recorder.emit(POD, "Normal", "Scheduled", f"{number}")
-        await recorder.drain()
-        took = asyncio.get_running_loop().time() - began
-    assert took == pytest.approx(10 * answer + 9 * rest, rel=0.05)
-
-
 async def test_a_note_keeps_to_the_limit_of_the_api():
     async with Recording() as (recorder, client):
         recorder.emit(POD, "Normal", "Scheduled", "é" * 2000)

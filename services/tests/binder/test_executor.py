@@ -8,7 +8,7 @@ from deadlines import within
 from kai.model.decisions import BindDecision, PodRef, ResourceType
 from kai.wire.decisions import Assignment, DecisionBatch, ResultStatus
 from kai_binder.errors import BindFailed, Refused, Rejected
-from kai_binder.executor import FOLLOWING_AT_MOST, REFUSED_SECONDS, Executor, Fence
+from kai_binder.executor import REFUSED_SECONDS, Executor, Fence
 
 NOW = 1000.0
 
@@ -130,30 +130,6 @@ async def test_the_scheduler_hears_of_a_bind_before_the_pod_is_marked_and_the_en
     async with within("all is done"):
         await ending
     assert ("marked", "p") in bench.binder.log
-
-
-async def test_a_mark_that_took_long_is_followed_by_a_rest_unless_the_end_has_come(bench, monkeypatch):
-    rests = []
-    monkeypatch.setattr("kai_binder.executor.rest", lambda took: rests.append(took) or 3600.0)
-    names = [f"p{number}" for number in range(FOLLOWING_AT_MOST + 1)]
-    bench.start(*names)
-    for _ in names:
-        await bench.result()
-    async with within("as many are marked as may be at once"):
-        while len(rests) < FOLLOWING_AT_MOST:
-            await asyncio.sleep(0)
-    assert ("marked", names[-1]) not in bench.binder.log
-    async with within("all is done"):
-        await bench.executor.finish()
-    assert ("marked", names[-1]) in bench.binder.log
-
-
-async def test_no_rests_are_taken_where_too_many_wait(bench, monkeypatch):
-    monkeypatch.setattr("kai_binder.executor.FOLLOWING_HURRIED", 1)
-    monkeypatch.setattr("kai_binder.executor.rest", lambda _took: 3600.0)
-    names = [f"p{number}" for number in range(FOLLOWING_AT_MOST + 1)]
-    bench.start(*names)
-    await bench.until(("marked", names[-1]))
 
 
 async def test_no_more_binds_at_once_than_told():
