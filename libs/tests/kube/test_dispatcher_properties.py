@@ -170,7 +170,7 @@ class Life:
         assert not any(dispatcher._flying.values())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(bursts=LIVES)
 async def test_nothing_is_lost_sent_twice_overtaken_or_too_much(bursts):
     life = Life()
@@ -178,7 +178,7 @@ async def test_nothing_is_lost_sent_twice_overtaken_or_too_much(bursts):
     life.check()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(writes=st.lists(WRITES, min_size=100, max_size=200))
 async def test_it_holds_where_far_more_comes_than_there_is_room_for(writes):
     life = Life()
