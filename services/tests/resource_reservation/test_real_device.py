@@ -22,7 +22,7 @@ def listed_devices():
     if shutil.which("nvidia-smi") is None:
         return []
     query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
-    return subprocess.run(query, capture_output=True, text=True, timeout=60).stdout.split()
+    return subprocess.run(query, capture_output=True, text=True).stdout.split()
 
 
 DEVICES = listed_devices()
