@@ -68,11 +68,8 @@ class Target:
         Raises:
             KubeConfigError: there is no kubeconfig, or it is broken.
         """
-        from kai.kube.transport import load_configuration
-
-        path = None if self.kubeconfig is None else str(self.kubeconfig)
-        _, namespace = await load_configuration(path, self.context)
-        return namespace
+        async with self.cluster() as client:
+            return client.namespace
 
     @asynccontextmanager
     async def scheduler(self, client: KubeClient) -> AsyncIterator[SchedulerClient]:
