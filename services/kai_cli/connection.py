@@ -42,6 +42,10 @@ class Target:
         target = context.find_object(cls)
         return target if target is not None else cls()
 
+    @property
+    def _path(self) -> str | None:
+        return None if self.kubeconfig is None else str(self.kubeconfig)
+
     @asynccontextmanager
     async def _tls(self, client: KubeClient) -> AsyncIterator[TlsFiles | None]:
         """Files of the mutual TLS, if it is used: those that were named, else the installation's own."""
@@ -58,8 +62,7 @@ class Target:
         """A client of the API server."""
         from kai.kube.client import KubeClient
 
-        path = None if self.kubeconfig is None else str(self.kubeconfig)
-        async with KubeClient.connect(path, context=self.context, user_agent="kai-cli") as client:
+        async with KubeClient.connect(self._path, context=self.context, user_agent="kai-cli") as client:
             yield client
 
     async def own_namespace(self) -> str:
@@ -68,8 +71,9 @@ class Target:
         Raises:
             KubeConfigError: there is no kubeconfig, or it is broken.
         """
-        async with self.cluster() as client:
-            return client.namespace
+        from kai.kube.client import own_namespace
+
+        return await own_namespace(self._path, context=self.context)
 
     @asynccontextmanager
     async def scheduler(self, client: KubeClient) -> AsyncIterator[SchedulerClient]:

@@ -29,7 +29,7 @@ from kai.kube.request import (
     Request,
 )
 from kai.kube.resources import Resource
-from kai.kube.transport import Transport
+from kai.kube.transport import Transport, load_configuration
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -47,6 +47,16 @@ class PatchKind(StrEnum):
     JSON = "application/json-patch+json"
     STRATEGIC = STRATEGIC_PATCH
     APPLY = "application/apply-patch+yaml"
+
+
+async def own_namespace(kubeconfig: str | None = None, *, context: str | None = None) -> str:
+    """The namespace of a context, as kubectl takes it where none is given; asks nobody.
+
+    Raises:
+        KubeConfigError: there is no kubeconfig, or it is broken.
+    """
+    _, namespace = await load_configuration(kubeconfig, context)
+    return namespace
 
 
 class KubeClient:
