@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Protocol
 
+from kai.engine.actions.rows import Exchange, Rows
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
@@ -14,6 +15,7 @@ from kai.engine.framework.victims import VictimRules, VictimSearch, Why, both
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.crowds import Crowds
+from kai.engine.queueing.pending import PendingJobs
 from kai.engine.queueing.turns import Turn
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import Unschedulable
@@ -72,7 +74,7 @@ def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
     waiting = session.jobs_in_order(
         (job for job in jobs if not delayed(session, job)), depth=session.depth(strategy.action)
     )
-    crowds = Crowds(waiting)
+    crowds, rows = Crowds(waiting), action.rows(waiting)
     # What came of the turns of the first of each crowd.
     known: dict[PodGroupKey, _Served] = {}
     while (job := waiting.pop()) is not None:
@@ -89,6 +91,8 @@ def run(session: Session, strategy: Strategy, jobs: Iterable[Job]) -> None:
             waiting.touch(queue)
         if served.alike is _Alike.CHANGED:
             crowds.changed()
+            if rows is not None and served.exchange is not None:
+                rows.follow(served.exchange)
         elif served.alike is not _Alike.UNKNOWN and session.stands_for_alike(job):
             for refused, others in crowds.refuse(job, for_now=served.alike is _Alike.NOT_NOW):
                 action.acted_on(others, known[refused.key])
@@ -118,6 +122,8 @@ class _Served:
     alike: _Alike = _Alike.UNKNOWN
     #: It counts as acted on, and so would these.
     acted: bool = False
+    #: How it got its place by a search.
+    exchange: Exchange | None = None
 
 
 _FOR_ITSELF: Final = _Served()
@@ -179,12 +185,46 @@ class _Action:
             failed = representatives.covering(job)
             return self._for_alike(_NEVER) if failed is not None and failed.why is None else _FOR_ITSELF
         queues = {batch.job.queue.name: batch.job.queue for batch in solution.victims}
+        exchange = Exchange(job=job, tasks=tasks, solution=solution, message=message)
         session.decisions.commit(solution.statement, action=strategy.action, evictor=job, message=message)
         session.decisions.count("podgroups_scheduled_by_action", strategy.action)
         # Told as in the original: attempts that failed do not count.
         if strategy.action == "preempt":
             session.decisions.count("total_preemption_attempts")
-        return _Served(losers=queues.values(), alike=_Alike.CHANGED)
+        return _Served(losers=queues.values(), alike=_Alike.CHANGED, exchange=exchange)
+
+    def rows(self, waiting: PendingJobs) -> Rows | None:
+        """For jobs that are served together; None where it was said of each when its time comes."""
+        session, strategy = self.session, self.strategy
+        if session.cuts or session.turns.partial(strategy.action):
+            return None
+        return Rows(
+            session,
+            waiting,
+            action=strategy.action,
+            message=strategy.message,
+            exchange=self._exchange,
+            ended=lambda job: self.limits.before(job.key) is not None,
+        )
+
+    def _exchange(self, job: Job) -> Exchange | None:
+        """Let a job that is next, and entitled to it, take the place of its first victim alone.
+
+        What comes back is in effect, and not committed; None if it may not.
+        """
+        tasks = tasks_to_allocate(job, simulation=True)
+        if not tasks or not self.strategy.admits(job):
+            return None
+        rules = self.session.plugins.victim_rules(self._about(job, tasks))
+        if rules.entitled is not None and not rules.entitled():
+            return None
+        deadline = self.limits.deadline(job.key)
+        message, search = self.strategy.message(job), self._search(job, tasks, rules, deadline)
+        solution = search.first_victim()
+        if solution is None:
+            return None
+        self._found(SearchResult.SOLVED, deadline)
+        return Exchange(job=job, tasks=tasks, solution=solution, message=message)
 
     def acted_on(self, jobs: Sequence[Job], served: _Served) -> None:
         """Jobs were served as one that is alike was."""

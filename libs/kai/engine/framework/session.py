@@ -114,7 +114,7 @@ class Session:
         self.handle = self._handle()
         self.plugins = Plugins(self._opened(plugins))
         #: Whether there are plugins of other packages: what these go by nobody knows.
-        self._foreign = any(each.name not in plugins and each.spec.opener for each in config.plugins)
+        self.foreign = any(each.name not in plugins and each.spec.opener for each in config.plugins)
         #: Those that have something to say about pods of a class; None where nobody has.
         self.concerned: Callable[[TaskClass], Concerned | None] = self.plugins.concerned
         #: Whether neither a limit nor a quota can keep a job from being placed.
@@ -418,7 +418,7 @@ class Session:
     def stands_for_alike(self, job: Job) -> bool:
         """Whether those that are alike find no place where a job finds none; nothing changes in between."""
         task = only_task(job)
-        return not (task is None or self._foreign or self.concerned(task.cls) is not None)
+        return not (task is None or self.foreign or self.concerned(task.cls) is not None)
 
     # --- recording -----------------------------------------------------------------------------
     def error(self, job: Job, error: Unschedulable) -> None:

@@ -43,9 +43,13 @@ class VictimRules(msgspec.Struct, frozen=True, kw_only=True):
     #: while it is in effect: victims that found another place too are pipelined there, the others are being
     #: released. Everything that is read from the state is as it would be then.
     allows: Callable[[Sequence[Batch]], bool] | None = None
-    #: Whom the two above kept safe, to be told to a job that found no place; None where that was not the
-    #: reason. Asked after a search that failed, also of jobs for which no search was made since they are
-    #: no easier to place.
+    #: Whether the job's queues deserve what it would take. While they do, jobs alike that take from one queue
+    #: after each other are allowed less and less. Asked before anything is evicted; plugins of other packages
+    #: are not.
+    entitled: Callable[[], bool] | None = None
+    #: Whom ``accepts`` and ``allows`` kept safe, to be told to a job that found no place; None where that was
+    #: not the reason. Asked after a search that failed, also of jobs for which no search was made since they
+    #: are no easier to place.
     why: Callable[[Job], Unschedulable | None] | None = None
 
 
@@ -68,6 +72,7 @@ def _together(first: VictimRules, second: VictimRules) -> VictimRules:
         takes=_either_way(first.takes, second.takes),
         accepts=both(first.accepts, second.accepts),
         allows=both(first.allows, second.allows),
+        entitled=_either_way(first.entitled, second.entitled),
         why=_either(first.why, second.why),
     )
 

@@ -242,6 +242,14 @@ class JobHeap:
         """Let a job compete (again)."""
         heapq.heappush(self._again, (self._key(job), job.key, job))
 
+    def upcoming(self, most: int) -> list[Job]:
+        """The best jobs, at most so many; none where some were pushed later."""
+        return [] if self._again else [job for _, _, job in self._sorted[self._next : self._next + most]]
+
+    def skip(self, jobs: int) -> None:
+        """Take so many of them."""
+        self._next += jobs
+
     def rest(self) -> list[Job]:
         """All jobs, best first."""
         left = self._sorted[self._next :]

@@ -82,14 +82,34 @@ class PendingJobs(QueueTree[Job]):
         while (job := leaf.head()) is not None and (like := likeness(job)) is not None and like in likes:
             first = comes_next.get(like)
             if first is None:
-                first = comes_next[like] = all(
-                    rival is None or (self.queue_key(node, job), node.tie_break) < rival
-                    for node, rival in rivals
-                )
+                first = comes_next[like] = self._precedes(job, rivals)
             if not first:
                 break
             found.append((like, leaf.pop()))
         return found
+
+    def _precedes(
+        self, job: Job, rivals: Iterable[tuple[QueueNode[Job], tuple[QueueKey, int] | None]]
+    ) -> bool:
+        return all(
+            rival is None or (self.queue_key(node, job), node.tie_break) < rival for node, rival in rivals
+        )
+
+    def upcoming(self, queue: Queue, most: int) -> list[Job]:
+        """The next jobs of a queue, at most so many; perhaps none where some compete again."""
+        return self._leaves[queue.name].upcoming(most)
+
+    def comes_next(self, job: Job) -> bool:
+        """Whether a job would be taken next if those before it in its queue were gone.
+
+        Before: queues that hold something else than before were touched.
+        """
+        return self._precedes(job, self.rivals(job.queue))
+
+    def skip(self, queue: Queue, jobs: int) -> None:
+        """Take so many of the upcoming jobs of a queue."""
+        self._leaves[queue.name].skip(jobs)
+        self.touch(queue)
 
     def push(self, job: Job) -> None:
         """Let a job compete again; its queue had jobs here from the start."""

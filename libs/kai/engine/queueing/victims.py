@@ -256,6 +256,11 @@ class VictimSource:
                 return None
         return batches[number]
 
+    @property
+    def one_queue(self) -> bool:
+        """Whether all victims are of one queue."""
+        return self._only is not None
+
     def columns(self) -> TaskColumns:
         """The tasks drawn so far, as arrays of ``[tasks]``, in the order of batches.
 

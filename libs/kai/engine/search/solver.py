@@ -51,6 +51,8 @@ class Solution:
 
     statement: Statement
     victims: tuple[Batch, ...]
+    #: Where the victims come from.
+    source: VictimSource
 
 
 def enabled_generators(config: SchedulerConfig) -> tuple[str, ...]:
@@ -250,7 +252,7 @@ class Search:
         statement.evict_all(evicted)
         if self._place(statement, tasks, victims, nodes):
             if self.validator(victims):
-                return Solution(statement, victims)
+                return Solution(statement, victims, self.source)
             count("scenario_search_scenarios_total", self.action, generator, "validator_rejected")
         statement.rollback()
         return None

@@ -62,6 +62,7 @@ class FairReclaim(Entitlement, VictimPolicy):
             suffices=lambda gpu_centi: self._suffices(search, request, loses, gpu_centi),
             takes=lambda: self._takes(search.job, request, firm),
             allows=self._fair(search.job, request, firm),
+            entitled=lambda: all(rules.within_deserved(each.row, request) for each in mine.path),
         )
 
     def _takes(self, job: Job, request: ResourceVector, firm: ResourceVector | None) -> bool:

@@ -1,0 +1,160 @@
+"""Jobs alike that take the place of one pod each are served in rows, and nothing else is decided by that."""
+
+import random
+from unittest import mock
+
+from kai.engine import Engine
+from kai.engine.actions.rows import Rows
+from kai.snapshot.state import ClusterState, Kind
+from libs.tests.engine.builders import (
+    NOW,
+    a_group,
+    a_job,
+    a_node,
+    a_pod,
+    a_queue,
+    a_state,
+    config,
+    nodes,
+    usual_priorities,
+)
+from libs.tests.engine.random_worlds import fuzz
+
+LEAVES = ("a-one", "a-two", "b-one", "b-two")
+
+
+def full(number: int) -> ClusterState:
+    """Nearly full nodes, what runs there mostly of one queue, and crowds of another that wait."""
+    rng = random.Random(number)
+    state = ClusterState()
+    for each in usual_priorities():
+        state.apply(Kind.PRIORITY_CLASS, each)
+    rich, poor = rng.sample(LEAVES, 2)
+    #: How often something is otherwise than most of its kind.
+    stir = rng.choice([0.0, 0.0, 0.03, 0.15])
+
+    def mostly(usual, *others):
+        return usual if rng.random() >= stir else rng.choice(others)
+
+    for top in ("a", "b"):
+        state.apply(
+            Kind.QUEUE, a_queue(top, gpu=mostly(-1, 0, 4, 12), weight=rng.choice([0, 1]), limit=mostly(-1, 6))
+        )
+    for at, name in enumerate(LEAVES):
+        state.apply(
+            Kind.QUEUE,
+            a_queue(
+                name,
+                parent=name[0],
+                gpu=rng.choice([3, 8, 20, 40]) if name == poor else rng.choice([0, 0, 2, -1]),
+                limit=mostly(-1, 6),
+                weight=rng.choice([0, 1, 2]),
+                cpu=mostly(-1, 4000),
+                priority=mostly(None, 200),
+                reclaim_min_runtime=mostly(None, "30s"),
+                created=at,
+            ),
+        )
+
+    def job(name: str, queue: str, *, node: str = "", gpus: int = 1) -> None:
+        created = NOW - 100 + rng.randint(0, 40)
+        group = a_group(
+            name,
+            queue=mostly(queue, *LEAVES),
+            priority=mostly("train", "build", "inference"),
+            created=created,
+            started=NOW - 50 if node else 0,
+        )
+        pod = a_pod(f"{name}-0", group=name, node=node, gpus=gpus, cpu=mostly("1", "2", "0"), created=created)
+        state.apply(Kind.POD_GROUP, group)
+        state.apply(Kind.POD, pod)
+
+    for at in range(rng.randint(1, 6)):
+        gpus = rng.choice([2, 4, 8])
+        state.apply(Kind.NODE, a_node(f"n{at}", gpus=gpus, cpu=str(mostly(gpus, 16, 64))))
+        left = mostly(gpus, gpus - 1)
+        while left > 0:
+            asks = min(mostly(1, 2), left)
+            job(f"runs-{at}-{left}", rich, node=f"n{at}", gpus=asks)
+            left -= asks
+    for waits in range(rng.randint(2, 40)):
+        job(f"waits-{waits}", poor, gpus=mostly(1, 2))
+    return state
+
+
+def a_life(number: int) -> list[object]:
+    """What is decided and told in three cycles, between which some of the victims go."""
+    rng = random.Random(-number)
+    state, engine = full(number), Engine(config())
+    engine.validate = True
+    told: list[object] = []
+    for cycle in range(3):
+        result = engine.run(state, NOW + 10.0 * (1 + cycle))
+        told += [result.binds, result.evictions, result.nominations, result.shares, result.outcomes]
+        counted = ("podgroups_scheduled_by_action", "podgroups_acted_on_by_action")
+        told.append({key: by for key, by in result.counters.items() if key[0] in counted})
+        told.append([tuple(node.tasks) for node in state.nodes.nodes])
+        for bind in result.binds:
+            state.bind_done(bind.pod.uid)
+        going = sorted(each.pod.namespace + "/" + each.pod.name for each in result.evictions)
+        for key in rng.sample(going, rng.randint(0, len(going))):
+            state.remove(Kind.POD, key)
+    return told
+
+
+@fuzz
+def test_serving_those_alike_in_rows_changes_nothing(world: int) -> None:
+    in_rows = a_life(world)
+    with mock.patch.object(Rows, "follow"):
+        one_by_one = a_life(world)
+    assert in_rows == one_by_one
+
+
+def simulated(result) -> float:
+    """How many sets of victims were tried."""
+    return result.counters["scenarios_simulation_by_action", "reclaim"]
+
+
+def taking(pods: int, *, deserved: float) -> list[object]:
+    """As many pods run as wait, of a queue that deserves nothing and one that deserves so much."""
+    return [
+        [a_queue("rich", gpu=0, weight=0), a_queue("poor", gpu=deserved, weight=0)],
+        nodes(pods, gpus=1),
+        [a_job(f"r{n}", queue="rich", gpus=1, on=f"n{n}", created=n) for n in range(pods)],
+        [a_job(f"p{n}", queue="poor", gpus=1, created=100 + n) for n in range(pods)],
+    ]
+
+
+def test_of_many_alike_few_are_looked_at() -> None:
+    result = Engine(config()).run(a_state(*taking(40, deserved=40)), NOW)
+    assert [each.pod.name for each in result.evictions] == [f"r{n}-0" for n in reversed(range(40))]
+    assert [each.evictor for each in result.evictions] == [f"default/p{n}" for n in range(40)]
+    assert [each.pod.name for each in result.nominations] == [f"p{n}-0" for n in range(40)]
+    assert simulated(result) < 10
+
+
+def test_a_row_ends_where_nothing_more_is_deserved() -> None:
+    result = Engine(config()).run(a_state(*taking(40, deserved=23)), NOW)
+    assert len(result.evictions) == len(result.nominations) == 23
+    assert simulated(result) < 20
+
+
+def test_victims_of_a_row_are_told_what_their_queues_held_when_each_was_taken() -> None:
+    result = Engine(config()).run(a_state(*taking(9, deserved=9)), NOW)
+    lines = [each.message.splitlines()[1:] for each in result.evictions]
+    assert [giver.split(": ")[1].split(" of ")[0] for giver, _ in lines] == [
+        f"{9 - n} GPU{'' if n == 8 else 's'}" for n in range(9)
+    ]
+
+
+def test_queues_that_take_by_turns_are_served_by_turns() -> None:
+    """The next of a queue waits while the other one has less."""
+    state = a_state(
+        [a_queue("rich", gpu=0, weight=0), a_queue("left", gpu=8), a_queue("right", gpu=8)],
+        nodes(1, gpus=16),
+        [a_job(f"r{n}", queue="rich", gpus=1, on="n0", created=n) for n in range(16)],
+        [a_job(f"{q}{n}", queue=q, gpus=1, created=100 + n) for q in ("left", "right") for n in range(8)],
+    )
+    result = Engine(config()).run(state, NOW)
+    takers = [each.evictor.removeprefix("default/") for each in result.evictions]
+    assert takers == [f"{queue}{n}" for n in range(8) for queue in ("left", "right")]
