@@ -12,6 +12,7 @@ from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
 from kai.engine.framework.victims import VictimRules, VictimSearch, Why, both
+from kai.engine.queueing.alike import likeness
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.crowds import Crowds
@@ -179,13 +180,13 @@ class _Action:
             return _FOR_ITSELF if why.pod else self._for_alike(_NOT_NOW_THOUGH_ACTED_ON)
         if strategy.moves_only and self._fits_as_it_is(job, tasks):
             return _Served(alike=_Alike.CHANGED)
-        message = strategy.message(job)
+        message, like = strategy.message(job), likeness(job)
         solution = self._solve(job, tasks, representatives)
         if solution is None:
             failed = representatives.covering(job)
             return self._for_alike(_NEVER) if failed is not None and failed.why is None else _FOR_ITSELF
         queues = {batch.job.queue.name: batch.job.queue for batch in solution.victims}
-        exchange = Exchange(job=job, tasks=tasks, solution=solution, message=message)
+        exchange = Exchange(job=job, like=like, tasks=tasks, solution=solution, message=message)
         session.decisions.commit(solution.statement, action=strategy.action, evictor=job, message=message)
         session.decisions.count("podgroups_scheduled_by_action", strategy.action)
         # Told as in the original: attempts that failed do not count.
@@ -219,12 +220,12 @@ class _Action:
         if rules.entitled is not None and not rules.entitled():
             return None
         deadline = self.limits.deadline(job.key)
-        message, search = self.strategy.message(job), self._search(job, tasks, rules, deadline)
-        solution = search.first_victim()
+        message, like = self.strategy.message(job), likeness(job)
+        solution = self._search(job, tasks, rules, deadline).first_victim()
         if solution is None:
             return None
         self._found(SearchResult.SOLVED, deadline)
-        return Exchange(job=job, tasks=tasks, solution=solution, message=message)
+        return Exchange(job=job, like=like, tasks=tasks, solution=solution, message=message)
 
     def acted_on(self, jobs: Sequence[Job], served: _Served) -> None:
         """Jobs were served as one that is alike was."""

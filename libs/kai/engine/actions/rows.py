@@ -1,10 +1,32 @@
 """Jobs alike that take the place of one pod each, one after the other: only the last of a row is looked at.
 
-From one such exchange to the next the queue of the takers holds more, that of the victims less, and nodes
-offer what they did. So whatever is asked about it - who comes next, who may take, who may lose, who is served
-first - is answered yes the less the longer the row is: where the last may take its place, so may those before
-it. That holds as long as their queues deserve what they take; beyond that others are asked other questions,
-and jobs are served one by one. So they are where plugins of other packages have a say, which nobody knows.
+The takers of a row are one pod each, alike, and next in one queue; their victims are those that the search of
+the first would come to next, one pod each that is all of its job, charged and placed as the takers are, of
+one other queue. From one such exchange to the next the queues from the takers' up to where the lines part
+hold more, in each resource, the victims' less, and all else - other queues, what is free on nodes, shares,
+limits, the order of other victims - is as it was. So the last may stand for those before it wherever the
+answer to a question can only turn to no on that way:
+
+* Is the taker next? Keys of queues grow with what they hold. That of a queue above the victims' goes by the
+  next job below it, too, which another one may become as they hold less: so these are to be the same before
+  and after. Then they were in between, since of each set of siblings only the victims' line moves.
+* May it reclaim? The limits to that are upper ones on what the takers' queue would hold.
+* Are the victims of one queue? While the takers' queues deserve what is asked for, other queues may lose what
+  they could before; the victims' may until it holds too little of something, and not too much of anything.
+* Is the expected victim the first? It was next to the one before it, the order of the others does not change
+  as it goes, and who is spared (minimum runtimes, budgets) depends on nobody else.
+* Is the taker served before its victim, or that refused its own place by a limit? By keys of queues, as
+  above, with equal requests; a queue above its limit was so before. That the last victim may stand where it
+  stood makes sure that it was not the node which refused it.
+* Does the taker find just that node? Nobody else leaves, nothing fits anywhere before, and what leaves makes
+  just the room that is needed: if the node does not hold more than it offers. So each is asked that, as well
+  as whether it takes the taker at all. Nor does the victim fit anywhere else, before or after.
+* May the victim be taken? Its queue holds too much until it does not. While the takers' queues deserve what
+  is asked for, nobody is to be protected from their surplus, and they grow the more saturated.
+
+Beyond what queues deserve others are asked other questions, so there jobs are served one by one. So they are
+where plugins of other packages have a say, which nobody knows, where quotas or limits bound the takers, and
+where time ended searches before. A row that fails leaves nothing behind but counters of what was tried.
 """
 
 from __future__ import annotations
@@ -16,7 +38,8 @@ from typing import Final
 from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
-from kai.engine.queueing.alike import likeness
+from kai.engine.kernel.view import ClassView
+from kai.engine.queueing.alike import Likeness, likeness
 from kai.engine.queueing.batches import Batch
 from kai.engine.queueing.chunks import only_task
 from kai.engine.queueing.pending import PendingJobs
@@ -35,6 +58,8 @@ class Exchange:
     """A job that was given the places of victims, and what these are told."""
 
     job: Job
+    #: What it was like while it waited.
+    like: Likeness | None
     tasks: Sequence[Task]
     solution: Solution
     message: Message
@@ -50,9 +75,10 @@ class Exchange:
         solution, victim = self.solution, self.victim
         if len(solution.victims) > 1 or victim.number or not solution.source.one_queue:
             return False
-        if len(self.tasks) > 1 or len(victim.tasks) > 1 or victim.job.queue is self.job.queue:
+        gone = _whole(victim)
+        if len(self.tasks) > 1 or gone is None or victim.job.queue is self.job.queue:
             return False
-        (task,), (gone,) = self.tasks, victim.tasks
+        (task,) = self.tasks
         return gone.pipelined_node is None and task.pipelined_node is gone.node
 
 
@@ -68,6 +94,14 @@ class _Step:
     job: Job
     statement: Statement
     message: Message
+
+
+def _whole(victim: Batch) -> Task | None:
+    """The pod of a victim that is all of its job; None for others."""
+    single = victim.job.single
+    if single is None or len(single.tasks) > 1 or victim.job.semi_preemptible:
+        return None
+    return victim.tasks[0]
 
 
 class Rows:
@@ -118,12 +152,16 @@ class Rows:
 
     def _row_after(self, done: Exchange) -> Exchange | None:
         """Serve a row; the last of it, None if there is none."""
+        # Who was passed over is told again by the search for the last.
+        alarm = self._session.alarm
         pairs = list(self._pairs(done))
+        self._session.alarm = alarm
         while len(pairs) > 1:
             last = self._served(pairs)
             if last is not None:
                 self._length, self._failures = min(2 * self._length, _LONGEST), 0
                 return last
+            self._session.alarm = alarm
             self._length = max(len(pairs) // 2, 1)
             del pairs[self._length :]
             if len(pairs) == 1:
@@ -135,49 +173,56 @@ class Rows:
         """Jobs that come after one and are alike, each with the victim that would be the first by then."""
         session, cls, source = self._session, done.tasks[0].cls, done.solution.source
         view = session.plain_view(cls)
-        if view is None or session.foreign or cls.kind is not GpuKind.WHOLE or view.best() >= 0:
+        if view is None or session.foreign or cls.kind is not GpuKind.WHOLE or done.like is None:
+            return
+        if view.best() >= 0:
             return
         jobs = self._waiting.upcoming(done.job.queue, self._length + 1)
-        like = likeness(jobs[0]) if jobs else None
-        #: Of classes of victims, whether they are as large as the takers, and find no other place.
-        fit: dict[TaskClass, bool] = {}
+        #: Views of classes of victims; None for those that leave other room than is needed, or find some.
+        views: dict[TaskClass, ClassView | None] = {}
         for number, job in enumerate(jobs, done.victim.number + 1):
-            task, batch = only_task(job), source.get(number)
-            if like is None or likeness(job) != like or task is None or task.cls is not cls or batch is None:
+            task = only_task(job)
+            if task is None or likeness(job) != done.like or not session.unbounded(job):
                 return
-            if job.single is None or job.single.min_member > 1 or not session.unbounded(job):
+            if job.single is None or job.single.min_member > 1 or self._ended(job):
                 return
-            if self._ended(job):
+            batch = source.get(number)
+            gone = _whole(batch) if batch is not None else None
+            if batch is None or gone is None or gone.shut_out or not session.ledger.may_vacate(gone):
                 return
-            gone, node = batch.tasks[0], batch.tasks[0].node
-            if len(batch.tasks) > 1 or batch.job.semi_preemptible or not session.ledger.may_vacate(gone):
-                return
-            if gone.cls not in fit:
-                fit[gone.cls] = self._leaves_just_room(gone.cls, cls)
-            if node is None or not fit[gone.cls] or not view.allowed[node.row]:
+            if gone.cls not in views:
+                views[gone.cls] = self._view_of_equal(gone.cls, cls)
+            node, own = gone.node, views[gone.cls]
+            if node is None or own is None or not own.takes_over(node.row) or not view.takes_over(node.row):
                 return
             if gone.charged != cls.charge(node.gpu_memory_mib):
                 return
             yield _Pair(job=job, task=task, victim=batch)
 
-    def _leaves_just_room(self, victim: TaskClass, taker: TaskClass) -> bool:
-        """Whether a victim leaves just the room that a taker needs, and would find no other place."""
+    def _view_of_equal(self, victim: TaskClass, taker: TaskClass) -> ClassView | None:
+        """The view of a class of victims that leave just the room that a taker needs, and find no other."""
         view = self._session.plain_view(victim)
-        return view is not None and sorted(victim.items) == sorted(taker.items) and view.best() < 0
+        if view is None or sorted(victim.items) != sorted(taker.items) or view.best() >= 0:
+            return None
+        return view
 
     def _served(self, pairs: list[_Pair]) -> Exchange | None:
         """Serve all, if the last of them may take its place; None if not, and then nothing is decided."""
         session, last, before = self._session, pairs[-1], pairs[:-1]
+        loser, waiting = last.victim.job.queue, self._waiting
+        beside = waiting.heads(loser)
         steps = [self._step(pair) for pair in before]
-        loser = last.victim.job.queue
-        self._changed(before, loser, last.job.queue)
-        found = self._exchange(last.job) if self._waiting.comes_next(last.job) else None
+        session.pools.mend(task for pair in before for task in pair.victim.tasks)
+        self._touch(loser, last.job.queue)
+        comes_next = waiting.heads(loser) == beside and waiting.comes_next(last.job)
+        found = self._exchange(last.job) if comes_next else None
         if found is None or not found.plain or found.victim.job is not last.victim.job:
             if found is not None:
                 found.solution.statement.rollback()
             for step in reversed(steps):
                 step.statement.rollback()
-            self._changed(before, loser, last.job.queue)
+            session.pools.put_back(task for pair in pairs for task in pair.victim.tasks)
+            self._touch(loser, last.job.queue)
             return None
         steps.append(_Step(job=last.job, statement=found.solution.statement, message=found.message))
         decisions = session.decisions
@@ -185,8 +230,8 @@ class Rows:
             decisions.commit(step.statement, action=self._action, evictor=step.job, message=step.message)
         decisions.count("podgroups_acted_on_by_action", self._action, by=len(steps))
         decisions.count("podgroups_scheduled_by_action", self._action, by=len(steps))
-        self._waiting.skip(last.job.queue, len(steps))
-        self._waiting.touch(loser)
+        waiting.skip(last.job.queue, len(steps))
+        waiting.touch(loser)
         return found
 
     def _step(self, pair: _Pair) -> _Step:
@@ -198,8 +243,7 @@ class Rows:
         statement.pipeline(pair.task, node)
         return _Step(job=pair.job, statement=statement, message=message)
 
-    def _changed(self, pairs: list[_Pair], *queues: Queue) -> None:
-        """What was kept of victims and queues is not so any more."""
-        self._session.pools.mend(task for pair in pairs for task in pair.victim.tasks)
+    def _touch(self, *queues: Queue) -> None:
+        """Queues hold something else than before."""
         for queue in queues:
             self._waiting.touch(queue)

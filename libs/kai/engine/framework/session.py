@@ -374,6 +374,15 @@ class Session:
         """Time alone changes something at ``moment`` (Unix seconds); the earliest counts, 0 is soon."""
         self._alarm.due(moment)
 
+    @property
+    def alarm(self) -> float:
+        """The earliest moment that :meth:`due` was told. Set to what it was, what came since is void."""
+        return self._alarm.earliest
+
+    @alarm.setter
+    def alarm(self, earliest: float) -> None:
+        self._alarm.earliest = earliest
+
     def promised_jobs(self) -> list[Job]:
         """Jobs that the last cycle let wait for resources being released, in the order of its promises.
 

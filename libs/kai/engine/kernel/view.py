@@ -166,6 +166,17 @@ class ClassView:
             self._best_score = float(score[self._best])
         return self._best if self._best_score != NEVER else -1
 
+    def takes_over(self, row: int) -> bool:
+        """Whether a pod could stand on a node in the place of one that asks for just the same.
+
+        Not where the node does not take it, nor where it holds more than it offers: then it stays full when
+        one leaves.
+        """
+        idle, releasing = self._table.cells_idle, self._table.cells_releasing
+        if not self.allowed[row]:
+            return False
+        return all(idle[row, column] + releasing[row, column] >= 0 for column, _ in self._items)
+
     def ready(self, row: int) -> bool:
         """Whether a pod of the class can begin on a node at once, as of the last refresh.
 

@@ -166,6 +166,12 @@ class QueueTree(Generic[Head]):
             node = parent
         return found
 
+    def heads(self, queue: Queue) -> list[Head | None]:
+        """What comes next of a queue, and of each above it that is in the tree: their keys go by that."""
+        self._refresh()
+        nodes = [node for each in queue.path if (node := self._nodes.get(each.name)) is not None]
+        return [self._head(node) for node in nodes]
+
     def _refresh(self) -> None:
         """Give keys anew from the bottom up."""
         levels = self._stale
@@ -182,10 +188,7 @@ class QueueTree(Generic[Head]):
 
     def _rekey(self, name: str, node: QueueNode[Head], parent: QueueNode[Head]) -> None:
         """Give a queue the key that its best job makes; none where it has nothing to offer."""
-        below: QueueNode[Head] | None = node
-        while below is not None and below.leaf is None:
-            below = self._best(below)
-        head = below.leaf.head() if below is not None and below.leaf is not None else None
+        head = self._head(node)
         if head is None:
             node.key = None
             return
@@ -193,6 +196,13 @@ class QueueTree(Generic[Head]):
         if key != node.key:
             node.key = key
             heapq.heappush(parent.heap, (key, node.tie_break, name))
+
+    def _head(self, node: QueueNode[Head]) -> Head | None:
+        """What comes next below a queue."""
+        below: QueueNode[Head] | None = node
+        while below is not None and below.leaf is None:
+            below = self._best(below)
+        return below.leaf.head() if below is not None and below.leaf is not None else None
 
     def _best(self, node: QueueNode[Head]) -> QueueNode[Head] | None:
         """The child with the smallest key; entries of keys that were replaced since are dropped on the way.

@@ -145,6 +145,14 @@ class Pool:
         if self._chunks:
             self._measure(job)
 
+    def put_back(self, job: Job) -> None:
+        """A job lost something only for a trial, which is over.
+
+        After: as if that had not been, whether the pool was mended meanwhile or not.
+        """
+        self.mend(job)
+        self._left -= 1
+
     def _take_out(self, name: PodGroupKey) -> None:
         old = self._known().pop(name, None)
         if old is not None:
@@ -222,3 +230,14 @@ class Pools:
             job = task.job
             if job is not None and job.queue.name in self._current:
                 self._changed.setdefault(job.queue.name, {})[job.key] = job
+
+    def put_back(self, tasks: Iterable[Task]) -> None:
+        """Tasks of jobs that have no other were tried as victims, and are where they were.
+
+        Before: nothing was decided about them. After: their pools are as if they had not been mended.
+        """
+        for task in tasks:
+            job = task.job
+            if job is not None and job.queue.name in self._current:
+                self._changed.get(job.queue.name, {}).pop(job.key, None)
+                self._pools[job.queue.name].put_back(job)
