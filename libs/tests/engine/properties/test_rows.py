@@ -38,8 +38,11 @@ def full(number: int) -> ClusterState:
     #: How often something is otherwise than most of its kind.
     stir = rng.choice([0.0, 0.0, 0.03, 0.15])
 
-    def mostly(usual, *others):
-        return usual if rng.random() >= stir else rng.choice(others)
+    #: One of these is so more often.
+    odd = rng.choice(["", "node", "pod", "job", "queue"])
+
+    def mostly(usual, *others, of=""):
+        return usual if rng.random() >= (0.2 if of and of == odd else stir) else rng.choice(others)
 
     tree = rng.choice(TREES)
     rich, poor = rng.sample(sorted(tree), 2)
@@ -51,19 +54,19 @@ def full(number: int) -> ClusterState:
     def job(name: str, queue: str, *, node: str = "", gpus: int = 1) -> int:
         """How many GPUs it runs on."""
         created = NOW - 100 + rng.randint(0, rng.choice([0, 40]))
-        pods = mostly(1, 1, 2)
+        pods = mostly(1, 2, of="job")
         group = a_group(
             name,
             queue=mostly(queue, *tree),
             min_member=mostly(pods, 1),
-            priority=mostly("train", "build", "build-preemptible", "inference"),
+            priority=mostly("train", "build", "build-preemptible", "inference", of="job"),
             created=created,
             started=NOW - rng.choice([20, 50]) if node else 0,
             preemptibility=mostly("", "semi-preemptible"),
             preemption_delay=mostly(None, "115s") if not node else None,
         )
         state.apply(Kind.POD_GROUP, group)
-        cpu, memory = mostly("1", "2", "0"), mostly("1G", "2G", "100M")
+        cpu, memory = mostly("1", "2", "0", of="pod"), mostly("1G", "2G", "100M", of="pod")
         for at in range(pods):
             pod = a_pod(
                 f"{name}-{at}", group=name, node=node, gpus=gpus, cpu=cpu, memory=memory, created=created
@@ -73,8 +76,13 @@ def full(number: int) -> ClusterState:
 
     for at in range(rng.randint(1, 6)):
         gpus = rng.choice([2, 4, 8])
-        node = a_node(f"n{at}", gpus=gpus, cpu=str(mostly(gpus, 16, 64)), memory=mostly("20G", "8G", "4G"))
-        if mostly(False, True):
+        node = a_node(
+            f"n{at}",
+            gpus=gpus,
+            cpu=str(mostly(gpus, gpus - 1, 16, 64, of="node")),
+            memory=mostly("20G", "4G"),
+        )
+        if mostly(False, True, of="node"):
             node.spec.unschedulable = True
         state.apply(Kind.NODE, node)
         left = mostly(gpus, gpus - 1, gpus + 1)
@@ -97,14 +105,14 @@ def queues(state, rng, tree, poor, mostly) -> None:
             name,
             parent=line[-1] if line else "",
             gpu=quota if leaf else mostly(-1, 0, 4, 12),
-            limit=mostly(-1, 6, 12),
+            limit=mostly(-1, 6, 12, of="queue"),
             weight=rng.choice([0, 1, 2]),
-            cpu=mostly(-1, 0, 4000, 12_000),
+            cpu=mostly(-1, 0, 4000, 12_000, of="queue"),
             priority=mostly(None, 200),
-            reclaim_min_runtime=mostly(None, "25s", "45s", "1m"),
+            reclaim_min_runtime=mostly(None, "25s", "45s", "1m", of="queue"),
             created=rng.choice([0, at]),
         )
-        queue.spec.resources.memory.quota = mostly(-1.0, 0.0, 4_000.0, 12_000.0)
+        queue.spec.resources.memory.quota = mostly(-1.0, 0.0, 4_000.0, 12_000.0, of="queue")
         state.apply(Kind.QUEUE, queue)
 
 
