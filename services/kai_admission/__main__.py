@@ -1,8 +1,11 @@
 """``python -m kai_admission``."""
 
-from kai import observe, runtime
-from kai_admission.service import AdmissionService
-from kai_admission.settings import AdmissionSettings
+from kai import loading
+
+with loading.of_a_service():
+    from kai import observe, runtime
+    from kai_admission.service import AdmissionService
+    from kai_admission.settings import AdmissionSettings
 
 
 def main() -> None:

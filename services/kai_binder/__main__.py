@@ -1,8 +1,11 @@
 """``python -m kai_binder``."""
 
-from kai import observe, runtime
-from kai_binder.service import BinderService
-from kai_binder.settings import BinderSettings
+from kai import loading
+
+with loading.of_a_service():
+    from kai import observe, runtime
+    from kai_binder.service import BinderService
+    from kai_binder.settings import BinderSettings
 
 
 def main() -> None:

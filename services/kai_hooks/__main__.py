@@ -9,15 +9,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from kai.kube.client import KubeClient
-from kai.kube.errors import KubeError
-from kai.model import names
-from kai_hooks.abandoned import tell_abandoned
-from kai_hooks.definitions import InvalidDefinition, apply_definitions
-from kai_hooks.edits import InvalidManifest, overwrite_edits
-from kai_hooks.handover import keep
-from kai_hooks.removal import remove_leftovers
-from kai_hooks.topologies import copy_topologies
+from kai import loading
+
+with loading.of_a_service():
+    from kai.kube.client import KubeClient
+    from kai.kube.errors import KubeError
+    from kai.model import names
+    from kai_hooks.abandoned import tell_abandoned
+    from kai_hooks.definitions import InvalidDefinition, apply_definitions
+    from kai_hooks.edits import InvalidManifest, overwrite_edits
+    from kai_hooks.handover import keep
+    from kai_hooks.removal import remove_leftovers
+    from kai_hooks.topologies import copy_topologies
 
 #: How long to wait for an API server at the start.
 _WAIT_SECONDS: Final = 60.0

@@ -1,8 +1,11 @@
 """``python -m kai_insight``."""
 
-from kai import observe, runtime
-from kai_insight.service import InsightService
-from kai_insight.settings import InsightSettings
+from kai import loading
+
+with loading.of_a_service():
+    from kai import observe, runtime
+    from kai_insight.service import InsightService
+    from kai_insight.settings import InsightSettings
 
 
 def main() -> None:

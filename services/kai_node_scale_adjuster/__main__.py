@@ -1,8 +1,11 @@
 """``python -m kai_node_scale_adjuster``."""
 
-from kai import observe, runtime
-from kai_node_scale_adjuster.service import NodeScaleAdjusterService
-from kai_node_scale_adjuster.settings import NodeScaleAdjusterSettings
+from kai import loading
+
+with loading.of_a_service():
+    from kai import observe, runtime
+    from kai_node_scale_adjuster.service import NodeScaleAdjusterService
+    from kai_node_scale_adjuster.settings import NodeScaleAdjusterSettings
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
 """``python -m kai_numa_placement_exporter``."""
 
-from kai import observe, runtime
-from kai_numa_placement_exporter.service import NumaPlacementExporterService
-from kai_numa_placement_exporter.settings import NumaPlacementExporterSettings
+from kai import loading
+
+with loading.of_a_service():
+    from kai import observe, runtime
+    from kai_numa_placement_exporter.service import NumaPlacementExporterService
+    from kai_numa_placement_exporter.settings import NumaPlacementExporterSettings
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
 """``python -m kai_operator``."""
 
-from kai import observe, runtime
-from kai_operator.service import OperatorService
-from kai_operator.settings import OperatorSettings
+from kai import loading
+
+with loading.of_a_service():
+    from kai import observe, runtime
+    from kai_operator.service import OperatorService
+    from kai_operator.settings import OperatorSettings
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
 """``python -m kai_pod_grouper``."""
 
-from kai import observe, runtime
-from kai_pod_grouper.service import PodGrouperService
-from kai_pod_grouper.settings import PodGrouperSettings
+from kai import loading
+
+with loading.of_a_service():
+    from kai import observe, runtime
+    from kai_pod_grouper.service import PodGrouperService
+    from kai_pod_grouper.settings import PodGrouperSettings
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
 """``python -m kai_podgroup_controller``."""
 
-from kai import observe, runtime
-from kai_podgroup_controller.service import PodGroupControllerService
-from kai_podgroup_controller.settings import PodGroupControllerSettings
+from kai import loading
+
+with loading.of_a_service():
+    from kai import observe, runtime
+    from kai_podgroup_controller.service import PodGroupControllerService
+    from kai_podgroup_controller.settings import PodGroupControllerSettings
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
 """``python -m kai_queue_controller``."""
 
-from kai import observe, runtime
-from kai_queue_controller.service import QueueControllerService
-from kai_queue_controller.settings import QueueControllerSettings
+from kai import loading
+
+with loading.of_a_service():
+    from kai import observe, runtime
+    from kai_queue_controller.service import QueueControllerService
+    from kai_queue_controller.settings import QueueControllerSettings
 
 
 def main() -> None:

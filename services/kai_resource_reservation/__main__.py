@@ -2,10 +2,13 @@
 
 import sys
 
-from kai import observe, runtime
-from kai.runtime import SettingsError
-from kai_resource_reservation.service import ReservationService
-from kai_resource_reservation.settings import ReservationSettings
+from kai import loading
+
+with loading.of_a_service():
+    from kai import observe, runtime
+    from kai.runtime import SettingsError
+    from kai_resource_reservation.service import ReservationService
+    from kai_resource_reservation.settings import ReservationSettings
 
 
 def main() -> None:

@@ -1,9 +1,12 @@
 """``python -m kai_scheduler``."""
 
-from kai import observe, runtime
-from kai.runtime import compiled
-from kai_scheduler.service import SchedulerService
-from kai_scheduler.settings import SchedulerSettings
+from kai import loading
+
+with loading.of_a_service():
+    from kai import observe, runtime
+    from kai.runtime import compiled
+    from kai_scheduler.service import SchedulerService
+    from kai_scheduler.settings import SchedulerSettings
 
 
 def main() -> None:

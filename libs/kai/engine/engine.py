@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from kai.collector import paused
 from kai.engine.actions import ACTIONS, cancellation
 from kai.engine.config import SchedulerConfig
 from kai.engine.config.arguments import ConfigError
@@ -20,7 +21,6 @@ from kai.engine.plugins import OPENERS
 from kai.engine.queueing.shares import Usage
 from kai.engine.queueing.turns import Turns
 from kai.model.decisions import Cut, CycleResult, PodGroupOutcome, QueuedGroup
-from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState
 
 T = TypeVar("T")

@@ -7,9 +7,12 @@ import asyncio
 import sys
 from pathlib import Path
 
-from kai.session.errors import SessionCacheError
-from kai.session.gate import Gate, ensure_password, serve
-from kai.session.server import FSYNC
+from kai import loading
+
+with loading.of_a_service():
+    from kai.session.errors import SessionCacheError
+    from kai.session.gate import Gate, ensure_password, serve
+    from kai.session.server import FSYNC
 
 
 def arguments() -> argparse.ArgumentParser:

@@ -18,6 +18,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final, TypeAlias
 
+from kai.collector import paused
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.queueing.shares import Usage
 from kai.model.decisions import CycleResult, Eviction, PodGroupOutcome
@@ -25,7 +26,6 @@ from kai.model.ids import PodGroupKey, PodUid
 from kai.simulate import lives
 from kai.simulate.changes import Change, make
 from kai.simulate.journal import Journal
-from kai.snapshot.collector import paused
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from kai.collector import paused
 from kai.model.decisions import CycleResult
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import Pod
-from kai.snapshot.collector import paused
 from kai.snapshot.kinds import Kind, object_key
 from kai.snapshot.mementos import Memento
 from kai.snapshot.rows import Task

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from kai.collector import paused
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.explain import outcomes
 from kai.engine.queueing.shares import Usage
@@ -18,7 +19,6 @@ from kai.model.decisions import PodGroupOutcome, QueueShare
 from kai.model.ids import PodGroupKey
 from kai.simulate.changes import Change, made
 from kai.simulate.course import Course, Event, Happened, Pace, Runtimes, for_ever
-from kai.snapshot.collector import paused
 from kai.snapshot.state import ClusterState
 
 

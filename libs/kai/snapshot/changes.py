@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kai.collector import paused
 from kai.model.faults import Fault
-from kai.snapshot.collector import paused
 from kai.snapshot.kinds import Kind
 from kai.snapshot.reports import Report
 from kai.snapshot.state import ClusterState

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Final
 
+from kai.collector import paused
 from kai.model.decisions import Allotment
 from kai.model.faults import INVALID_OBJECT, Fault, OutOfBounds
 from kai.model.ids import GpuGroup, PodGroupKey, PodUid
@@ -19,7 +20,6 @@ from kai.snapshot.accounts import Accounts, discard, facts_of
 from kai.snapshot.check import check_state
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
-from kai.snapshot.collector import paused
 from kai.snapshot.exclusion import Exclusion
 from kai.snapshot.granted import Granted
 from kai.snapshot.group_order import GroupOrder

@@ -8,9 +8,12 @@ import signal
 import sys
 from pathlib import Path
 
-from kai_local.apiserver.access import files
-from kai_local.apiserver.serving.server import ApiServer
-from kai_local.apiserver.store.journal import JournalError
+from kai import loading
+
+with loading.of_a_service():
+    from kai_local.apiserver.access import files
+    from kai_local.apiserver.serving.server import ApiServer
+    from kai_local.apiserver.store.journal import JournalError
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:

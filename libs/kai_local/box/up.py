@@ -15,14 +15,17 @@ from typing import Any
 
 import msgspec
 
-from kai_local.box.cluster import Cluster
-from kai_local.box.kubeconfig import KubeconfigError
-from kai_local.box.options import ClusterOptions
-from kai_local.box.progress import Progress, Relay, for_stream
-from kai_local.box.state import ClusterFiles
-from kai_local.errors import ClusterError
-from kai_local.processes.ports import PortInUse
-from kai_local.processes.supervisor import ProcessFailed
+from kai import loading
+
+with loading.of_a_service():
+    from kai_local.box.cluster import Cluster
+    from kai_local.box.kubeconfig import KubeconfigError
+    from kai_local.box.options import ClusterOptions
+    from kai_local.box.progress import Progress, Relay, for_stream
+    from kai_local.box.state import ClusterFiles
+    from kai_local.errors import ClusterError
+    from kai_local.processes.ports import PortInUse
+    from kai_local.processes.supervisor import ProcessFailed
 
 _DETACHED = "--detached"
 _INTERRUPTED = 130

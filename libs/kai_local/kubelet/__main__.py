@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kai.kube.client import KubeClient
-from kai_local.kubelet.kubelet import Kubelets
-from kai_local.kubelet.nodes import NodeShape
-from kai_local.parts.program import Part, run_program
-from kai_local.parts.watches import Watches
+from kai import loading
+
+with loading.of_a_service():
+    from kai.kube.client import KubeClient
+    from kai_local.kubelet.kubelet import Kubelets
+    from kai_local.kubelet.nodes import NodeShape
+    from kai_local.parts.program import Part, run_program
+    from kai_local.parts.watches import Watches
 
 
 def add_shape(parser: argparse.ArgumentParser) -> None:

@@ -7,9 +7,12 @@ import contextlib
 import signal
 import sys
 
-from kai.kube.client import KubeClient
-from kai_local.machine.agent import Machine
-from kai_local.machine.options import MachineOptions, decode
+from kai import loading
+
+with loading.of_a_service():
+    from kai.kube.client import KubeClient
+    from kai_local.machine.agent import Machine
+    from kai_local.machine.options import MachineOptions, decode
 
 _CONNECT_SECONDS = 60.0
 

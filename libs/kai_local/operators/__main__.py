@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kai.kube.client import KubeClient
-from kai_local.operators.playing import Operators
-from kai_local.operators.projects import kinds_of, named
-from kai_local.parts.program import Part, run_program
-from kai_local.parts.watches import Watches
+from kai import loading
+
+with loading.of_a_service():
+    from kai.kube.client import KubeClient
+    from kai_local.operators.playing import Operators
+    from kai_local.operators.projects import kinds_of, named
+    from kai_local.parts.program import Part, run_program
+    from kai_local.parts.watches import Watches
 
 
 def main() -> None:
