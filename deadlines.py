@@ -28,7 +28,11 @@ T = TypeVar("T")
 BASE_SECONDS: Final = 60.0
 #: Multiplies every patience.
 VARIABLE: Final = "KAI_TEST_PATIENCE"
+#: A wait looks so often at first, for what comes at once,
 _LOOK_EVERY_SECONDS: Final = 0.02
+#: then only when this part more of it has passed: looks cost those who are looked at more than they tell.
+_LOOK_AFTER: Final = 0.1
+_LOOK_AT_LEAST_EVERY_SECONDS: Final = 0.25
 _SHOWN: Final = 2000
 
 
@@ -68,10 +72,11 @@ async def eventually(
                 return cast(T, seen)
         except passing as error:
             seen = error
-        if clock() - began > patience(times):
+        waited = clock() - began
+        if waited > patience(times):
             more = f"\n{await report()}" if report is not None else ""
-            raise AssertionError(_failure(what or _text_of(look), clock() - began, seen) + more)
-        await asyncio.sleep(_LOOK_EVERY_SECONDS)
+            raise AssertionError(_failure(what or _text_of(look), waited, seen) + more)
+        await asyncio.sleep(_pause(waited))
 
 
 def until(
@@ -80,9 +85,10 @@ def until(
     """:func:`eventually` for tests without an event loop."""
     began = time.monotonic()
     while not accept(seen := look()):
-        if time.monotonic() - began > patience(times):
-            raise AssertionError(_failure(what or _text_of(look), time.monotonic() - began, seen))
-        time.sleep(_LOOK_EVERY_SECONDS)
+        waited = time.monotonic() - began
+        if waited > patience(times):
+            raise AssertionError(_failure(what or _text_of(look), waited, seen))
+        time.sleep(_pause(waited))
     return seen
 
 
@@ -105,6 +111,11 @@ def describe() -> str:
         f"patience: {patience():.0f} s a wait, for a load of {os.getloadavg()[0]:.1f} on {cores()} cores "
         f"of {1 / speed():.1f} times the usual speed; {VARIABLE}={_asked_for():g}"
     )
+
+
+def _pause(waited: float) -> float:
+    """Seconds until the next look."""
+    return min(max(_LOOK_EVERY_SECONDS, _LOOK_AFTER * waited), _LOOK_AT_LEAST_EVERY_SECONDS)
 
 
 def _asked_for() -> float:

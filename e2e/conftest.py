@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from e2e.dra import Driver
-from e2e.harness import ROOT, Cluster, local_cluster
+from e2e.harness import REAL, ROOT, Cluster, local_cluster
 from e2e.manifests import a_queue, as_yaml
 from kai.kube.client import KubeClient
 from kai.kube.resources import NODES, PODS
 from kai.model.objects import Pod
 from kai_local.kubelet.nodes import NodeShape, node_manifest, node_status, slice_manifest
 from kai_local.processes.ports import LOOPBACK
+
+#: What brings up no cluster of the suite's comes out the same as in `make test`, which has run it.
+collect_ignore = ["bench", "gate", "guide", "hostile", "soak", "suites"] if REAL else []
 
 
 def pytest_collection_modifyitems(items):
