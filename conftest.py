@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import gc
 import importlib
 import logging
 import os
@@ -45,6 +46,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Files that take long first: at the end a worker that has one would keep all others waiting."""
     rank = {folder: number for number, folder in enumerate(_LONG_FIRST)}
     items.sort(key=lambda item: rank.get(item.path.relative_to(config.rootpath).parts[0], len(rank)))
+
+
+def pytest_collection_finish() -> None:
+    """All tests there are stay until the end: from now on no collection of garbage walks them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:
