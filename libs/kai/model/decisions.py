@@ -2,7 +2,8 @@
 
 The engine returns a :class:`CycleResult`; the scheduler service sends its binds to the binders,
 carries out its evictions, and publishes its outcomes and shares for the controllers.
-What a cycle makes thousands of are structs, which are made several times faster than frozen dataclasses.
+What a cycle makes thousands of are structs, which are made several times faster than frozen dataclasses;
+those that are part of no circle are not walked by the garbage collector.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class ResourceType(IntEnum):
         return ("Regular", "Fraction", "MigInstance")[self]
 
 
-class PodRef(msgspec.Struct, frozen=True, kw_only=True):
+class PodRef(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod, and the group that it belongs to (``namespace/name``; empty where it has none)."""
 
     uid: PodUid
@@ -82,7 +83,7 @@ class BindDecision(msgspec.Struct, frozen=True, kw_only=True):
     node_pool: str = ""
 
 
-class Eviction(msgspec.Struct, frozen=True, kw_only=True):
+class Eviction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One pod is to be deleted to make room, or because its gang is broken."""
 
     pod: PodRef
@@ -94,7 +95,7 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     evictor: PodGroupKey = NO_POD_GROUP
 
 
-class Nomination(msgspec.Struct, frozen=True, kw_only=True):
+class Nomination(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod waits for resources that are being released on a node."""
 
     pod: PodRef
@@ -146,7 +147,7 @@ class Reason(StrEnum):
     PRIORITY_CLASS_DENIED = "PriorityClassDenied"
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One reason, with its message and, for queue checks, the amounts behind it (JSON as in the CRD)."""
 
     reason: str
@@ -169,7 +170,7 @@ class Outcome(IntEnum):
     NOT_READY = 4
 
 
-class PodGroupOutcome(msgspec.Struct, frozen=True, kw_only=True):
+class PodGroupOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the cycle found about one pod group. Published only when it differs from the cycle before."""
 
     pod_group: PodGroupKey

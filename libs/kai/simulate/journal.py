@@ -85,7 +85,7 @@ class Journal:
             if job is not None and job.last_start < started:
                 state.started(job, started)
             if job is not None and job.last_eviction < evicted:
-                state.robbed(job, evicted)
+                state.robbed((job,), evicted)
             if job is not None and stale and not job.stale_since:
                 state.stale(job, stale)
 
@@ -164,7 +164,7 @@ class Journal:
             job = state.jobs[key]
             if (job.last_start, job.last_eviction, job.stale_since) != (started, evicted, stale):
                 state.started(job, started)
-                state.robbed(job, evicted)
+                state.robbed((job,), evicted)
                 state.stale(job, stale)
         state.take_back(self._standing)
 

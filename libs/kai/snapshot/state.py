@@ -328,14 +328,16 @@ class ClusterState(Cluster):
         if task.job is not None:
             self.pending_jobs[task.job.key] = task.job
 
-    def doomed(self, task: Task) -> None:
-        """The engine decided to evict a task, and all sums say so.
+    def doomed(self, tasks: Iterable[Task]) -> None:
+        """The engine decided to evict some tasks, and all sums say so.
 
         After: as :meth:`assume_evicted`, without being put into sums anew.
         """
-        facts_of(task).evicting = True
-        if task.status is Status.RELEASING:
-            self.ledger.counts.confirm(task)
+        confirm = self.ledger.counts.confirm
+        for task in tasks:
+            facts_of(task).evicting = True
+            if task.status is Status.RELEASING:
+                confirm(task)
 
     @staticmethod
     def nominate(task: Task, node: str) -> None:
@@ -352,13 +354,14 @@ class ClusterState(Cluster):
         """
         job.last_start = moment
 
-    def robbed(self, job: Job, moment: float) -> None:
-        """A job was made to give up pods then.
+    def robbed(self, jobs: Iterable[Job], moment: float) -> None:
+        """Jobs were made to give up pods then.
 
         ``moment`` is in Unix seconds.
         """
-        job.last_eviction = moment
-        self.touched_jobs[job.key] = job
+        for job in jobs:
+            job.last_eviction = moment
+            self.touched_jobs[job.key] = job
 
     def stale(self, job: Job, since: float) -> None:
         """A job runs with too few pods since then; 0 if it has enough.

@@ -26,6 +26,8 @@ def cancel(session: Session) -> None:
     some who were to wait are bound, and of gangs that lost a pod those that were bound wait.
     """
     decided = session.decisions
+    if not decided.binds:
+        return
     evicted = {each.pod.uid: each for each in decided.evictions}
     both = {bind.pod.uid for bind in decided.binds if bind.pod.uid in evicted}
     if not both:
@@ -90,7 +92,7 @@ def _restore_times(session: Session) -> None:
             session.state.started(session.state.jobs[key], moment)
     for key, moment in session.decisions.evicted_before.items():
         if key not in evicted:
-            session.state.robbed(session.state.jobs[key], moment)
+            session.state.robbed((session.state.jobs[key],), moment)
 
 
 def _wait_together(session: Session, job: Job) -> None:

@@ -185,14 +185,14 @@ class _Action:
         if solution is None:
             failed = representatives.covering(job)
             return self._for_alike(_NEVER) if failed is not None and failed.why is None else _FOR_ITSELF
-        queues = {batch.job.queue.name: batch.job.queue for batch in solution.victims}
+        losers = dict.fromkeys([batch.job.queue for batch in solution.victims])
         exchange = Exchange(job=job, like=like, tasks=tasks, solution=solution, message=message)
         session.decisions.commit(solution.statement, action=strategy.action, evictor=job, message=message)
         session.decisions.count("podgroups_scheduled_by_action", strategy.action)
         # Told as in the original: attempts that failed do not count.
         if strategy.action == "preempt":
             session.decisions.count("total_preemption_attempts")
-        return _Served(losers=queues.values(), alike=_Alike.CHANGED, exchange=exchange)
+        return _Served(losers=losers, alike=_Alike.CHANGED, exchange=exchange)
 
     def rows(self, waiting: PendingJobs) -> Rows | None:
         """For jobs that are served together; None where it was said of each when its time comes."""
@@ -257,7 +257,7 @@ class _Action:
         self._found(result, deadline)
         session.decisions.cuts += deadline.cuts()
         if solution is not None:
-            self._first_sufficed = [batch.number for batch in solution.victims] == [0]
+            self._first_sufficed = len(solution.victims) == 1 and solution.victims[0].number == 0
         # A search that was stopped has proven nothing about jobs like it.
         elif result in (SearchResult.DEADLINE, SearchResult.NOT_ATTEMPTED):
             self._out_of_time(job, gave_way=deadline.gave_way)

@@ -24,6 +24,9 @@ from kai.snapshot.times import rfc3339, seconds
 _PUBLISHED: Final = Carried[dict[PodGroupKey, PodGroupOutcome]](dict, copied=None)
 #: Of groups that wait alike what that was, but for names; the same object where it is equal.
 _TOLD: Final = Carried[dict[PodGroupKey, Common]](dict, copied=None)
+_STALE: Final = names.STALE_TIMESTAMP
+_STARTED: Final = names.LAST_START_TIMESTAMP
+_EVICTED: Final = names.LAST_EVICTION_TIMESTAMP
 _IN_FLIGHT = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING)
 
 
@@ -39,12 +42,15 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
     alike = _Alike(session)
     for key in sorted(looked_at):
         job = state.jobs.get(key)
-        if job is None or alike.was_told(key):
+        if job is None or (alike.any and alike.was_told(key)):
             continue
         annotations = {} if job.aside is not None else _annotations(job)
-        if not annotations and key not in published and _nothing_to_say(session, job):
+        if not _nothing_to_say(session, job):
+            outcome = _describe(session, job, annotations=annotations)
+        elif annotations or key in published:
+            outcome = _settled(job, annotations=annotations)
+        else:
             continue
-        outcome = _describe(session, job, annotations=annotations)
         if published.get(key) != outcome:
             changed.append(outcome)
     published.update([(outcome.pod_group, outcome) for outcome in changed])
@@ -64,6 +70,8 @@ class _Alike:
         self._told = _TOLD.of(session.state.kept)
         self._touched = session.state.touched_jobs
         self._common = session.errors.common
+        #: Whether there are any, or were in the cycle before.
+        self.any = bool(self._told) or session.errors.shared
         decided = session.decisions
         self._decided = (decided.placed, decided.pipelined, decided.outbid)
         #: Equal ones of the cycle before, by identity of those of this one.
@@ -114,12 +122,24 @@ def _nothing_to_say(session: Session, job: Job) -> bool:
     )
 
 
+def _settled(job: Job, *, annotations: dict[str, str | None]) -> PodGroupOutcome:
+    """The same as :func:`_describe`, of a group of which there is nothing to say."""
+    return PodGroupOutcome(
+        pod_group=job.key,
+        outcome=Outcome.SETTLED,
+        annotations=annotations,
+        write_condition=not job.active_allocated,
+        clear_conditions=not _in_flight(job),
+        core_pods=_core_pods(job) if job.semi_preemptible else (),
+    )
+
+
 def _describe(session: Session, job: Job, *, annotations: dict[str, str | None]) -> PodGroupOutcome:
     """What this cycle found about one pod group; ``annotations`` are those to change on it."""
     if job.aside is not None:
         return _set_aside(job, job.aside)
     settled = not job.pending and not job.gated
-    core_pods = _core_pods(job)
+    core_pods = _core_pods(job) if job.semi_preemptible else ()
     decided = session.decisions
     waits = not settled or job.key in decided.pipelined
     if not (waits or job.error or job.invalid or job.stale_since):
@@ -156,8 +176,6 @@ def _describe(session: Session, job: Job, *, annotations: dict[str, str | None])
 
 
 def _core_pods(job: Job) -> tuple[str, ...]:
-    if not job.semi_preemptible:
-        return ()
     return tuple(sorted(task.name for task in Holdings(job).core()))
 
 
@@ -169,7 +187,7 @@ def _set_aside(job: Job, fault: Fault) -> PodGroupOutcome:
         message=fault.message,
         explanations=(Explanation(reason=fault.reason, message=fault.message),),
         write_condition=not job.active_allocated,
-        core_pods=_core_pods(job),
+        core_pods=_core_pods(job) if job.semi_preemptible else (),
     )
 
 
@@ -288,25 +306,26 @@ def without_queue(state: ClusterState, job: Job) -> Explanation:
 
 def _annotations(job: Job) -> dict[str, str | None]:
     """What has to change on the pod group so that it says what is known here."""
-    annotations = job.facts.annotations
-    if not (annotations or job.stale_since or job.last_start or job.last_eviction):
-        return {}
-    if not annotations and not job.stale_since and not job.last_eviction:
-        return {names.LAST_START_TIMESTAMP: rfc3339(job.last_start)}
+    said, stale, start, eviction = job.facts.annotations, job.stale_since, job.last_start, job.last_eviction
     patch: dict[str, str | None] = {}
-    for key, moment in (
-        (names.STALE_TIMESTAMP, job.stale_since),
-        (names.LAST_START_TIMESTAMP, job.last_start),
-        (names.LAST_EVICTION_TIMESTAMP, job.last_eviction),
-    ):
-        said = annotations.get(key)
-        if not moment:
-            if said is not None:
-                patch[key] = None
-        # They say whole seconds.
-        elif said is None or int(seconds(said)) != int(moment):
-            patch[key] = rfc3339(moment)
+    # Mostly it says just what it should.
+    if stale or _STALE in said:
+        _say(_STALE, stale, said.get(_STALE), patch)
+    if said.get(_STARTED) != (rfc3339(start) if start else None):
+        _say(_STARTED, start, said.get(_STARTED), patch)
+    if said.get(_EVICTED) != (rfc3339(eviction) if eviction else None):
+        _say(_EVICTED, eviction, said.get(_EVICTED), patch)
     return patch
+
+
+def _say(key: str, moment: float, said: str | None, patch: dict[str, str | None]) -> None:
+    """Let an annotation say when something was; none if never."""
+    if not moment:
+        if said is not None:
+            patch[key] = None
+    # Whole seconds are said, in one way or another.
+    elif said is None or int(seconds(said)) != int(moment):
+        patch[key] = rfc3339(moment)
 
 
 def shares(session: Session) -> tuple[QueueShare, ...]:

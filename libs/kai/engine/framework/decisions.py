@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace as replace_fields
@@ -23,6 +24,11 @@ Message: TypeAlias = Callable[[Task, PodGroupKey], str]
 PROMISED: Final = Carried[tuple[PodGroupKey, ...]](tuple, copied=as_it_is, lent=True)
 
 
+def _silent(task: Task, taker: PodGroupKey) -> str:
+    del task, taker
+    return ""
+
+
 class Decisions:
     """What a cycle decided so far, in order."""
 
@@ -32,9 +38,10 @@ class Decisions:
         self._ledger = state.ledger
         self._pools = pools
         self._now = now
-        #: Pods that wait for resources being released, and how victims are told, by uid.
+        #: Pods that wait for resources being released, by uid.
         self._pipelined: dict[PodUid, Task] = {}
-        self._messages: dict[PodUid, tuple[Task, Message]] = {}
+        #: How each of the victims in ``evictions`` is told.
+        self._messages: list[Message | None] = []
         self.binds: list[BindDecision] = []
         self.evictions: list[Eviction] = []
         self.nominations: list[Nomination] = []
@@ -81,21 +88,29 @@ class Decisions:
             self._commit_bind(statement.log[0])
             self._mend(statement)
             return
-        gangs: dict[PodGroupKey, int] = {}
-        for task in statement.evicted():
-            # One that only waits for a place gives it up, and is not deleted.
-            if task.job is not None and task.uid not in self._pipelined:
-                gangs[task.job.key] = gangs.get(task.job.key, 0) + 1
-        for operation in statement.operations():
-            task = operation.task
-            job = task.job
-            assert job is not None
-            if operation.kind == EVICT:
-                self._commit_eviction(task, action, evictor, gangs.get(job.key, 0), message)
-            elif operation.kind == ALLOCATE:
-                self._commit_bind(operation)
+        steps, waiting = statement.operations(), self._pipelined
+        # One that only waits for a place gives it up, and is not deleted.
+        going = [step.task for step in steps if step.kind == EVICT and step.task.uid not in waiting]
+        groups = [task.job.key for task in going if task.job is not None]
+        sizes: Mapping[PodGroupKey, int] = dict.fromkeys(groups, 1)
+        if len(sizes) < len(groups):
+            sizes = Counter(groups)
+        # Mostly those that go come first, and then they go at once.
+        first = 0
+        for step, task in zip(steps, going, strict=False):
+            if step.kind != EVICT or step.task is not task:
+                break
+            first += 1
+        self._evict(going[:first], action, evictor, message, sizes)
+        for step in steps[first:]:
+            if step.kind == ALLOCATE:
+                self._commit_bind(step)
+            elif step.kind != EVICT:
+                self._commit_pipeline(step.task)
+            elif step.task.uid in waiting:
+                self._give_up_turn(step.task, evictor)
             else:
-                self._commit_pipeline(task)
+                self._evict([step.task], action, evictor, message, sizes)
         self._mend(statement)
 
     def _mend(self, statement: Statement) -> None:
@@ -157,28 +172,35 @@ class Decisions:
             node_pool=self._state.params.node_pool,
         )
 
-    def _commit_eviction(
-        self, task: Task, action: str, evictor: Job | None, size: int, message: Message | None
+    def _evict(
+        self,
+        tasks: Sequence[Task],
+        action: str,
+        evictor: Job | None,
+        message: Message | None,
+        sizes: Mapping[PodGroupKey, int],
     ) -> None:
-        job = task.job
-        assert job is not None
-        if task.uid in self._pipelined:
-            self._give_up_turn(task, evictor)
-            return
+        """Pods that hold what they have are deleted; ``sizes`` says how many of each group go."""
         taker = evictor.key if evictor is not None else NO_POD_GROUP
-        eviction = Eviction(
-            pod=task.ref(),
-            action=action,
-            message=message(task, taker) if message is not None else "",
-            gang_size=size,
-            evictor=taker,
-        )
-        self.evictions.append(eviction)
-        self._state.doomed(task)
-        self.evicted_before.setdefault(job.key, job.last_eviction)
-        self._state.robbed(job, self._now)
-        if message is not None:
-            self._messages[task.uid] = (task, message)
+        tell = message or _silent
+        losers = {task.job.key: task.job for task in tasks if task.job is not None}
+        self.evictions += [
+            Eviction(
+                pod=(pod := task.ref()),
+                action=action,
+                message=tell(task, taker),
+                gang_size=sizes[pod.pod_group],
+                evictor=taker,
+            )
+            for task in tasks
+        ]
+        self._messages += [message] * len(tasks)
+        self._state.doomed(tasks)
+        before = self.evicted_before
+        for key, job in losers.items():
+            if key not in before:
+                before[key] = job.last_eviction
+        self._state.robbed(losers.values(), self._now)
 
     def _give_up_turn(self, task: Task, evictor: Job | None) -> None:
         """A pod that only waited for resources waits without a place again; nothing is deleted.
@@ -203,11 +225,11 @@ class Decisions:
             self._state.unpromised(task)
 
     def _take_over(self, former: PodGroupKey, taker: PodGroupKey) -> None:
-        evictions = self.evictions
-        for position, each in enumerate(evictions):
+        for position, (each, message) in enumerate(zip(self.evictions, self._messages, strict=True)):
             if each.evictor == former:
-                task, message = self._messages[each.pod.uid]
-                evictions[position] = replace_fields(each, evictor=taker, message=message(task, taker))
+                assert message is not None
+                text = message(self._state.tasks[each.pod.uid], taker)
+                self.evictions[position] = replace_fields(each, evictor=taker, message=text)
 
     def _commit_pipeline(self, task: Task) -> None:
         job = task.job
@@ -236,7 +258,7 @@ class Decisions:
         for key, moment in self.started_before.items():
             state.started(state.jobs[key], moment)
         for key, moment in self.evicted_before.items():
-            state.robbed(state.jobs[key], moment)
+            state.robbed((state.jobs[key],), moment)
 
     def started(self, job: Job) -> None:
         """A job that held nothing begins to run."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
+
+import msgspec
 
 from kai.engine.framework.protocols import Tracker
 from kai.model.ids import GpuGroup
@@ -21,8 +22,7 @@ UNEVICT: Final = 3
 _MANY: Final = 16
 
 
-@dataclass(slots=True, eq=False)
-class Operation:
+class Operation(msgspec.Struct, eq=False, gc=False):
     """One step; ``was`` holds what is needed to undo it."""
 
     kind: int
@@ -200,9 +200,9 @@ class Statement:
         while len(log) > checkpoint:
             self._undo(log.pop())
 
-    def operations(self) -> Iterator[Operation]:
+    def operations(self) -> list[Operation]:
         """What is in effect, in order."""
-        return (op for op in self.log if not op.void and op.kind != UNEVICT)
+        return [op for op in self.log if not op.void and op.kind != UNEVICT]
 
     def evicted(self) -> list[Task]:
         """Tasks evicted and not put back, moved ones included."""

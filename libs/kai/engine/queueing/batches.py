@@ -11,7 +11,7 @@ from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Task
 
 
-class Batch(msgspec.Struct, eq=False):
+class Batch(msgspec.Struct, eq=False, gc=False):
     """What a victim gives up at once; nobody changes it."""
 
     number: int

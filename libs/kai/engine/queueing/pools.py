@@ -18,8 +18,7 @@ from kai.engine.queueing.order import JobKey, KeyOfJob
 from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Queue, Task
 
-_At: TypeAlias = tuple[JobKey, PodGroupKey]
-_Entry: TypeAlias = tuple[Job, int, _At]
+_Entry: TypeAlias = tuple[Job, int, JobKey]
 
 
 class Pool:
@@ -41,9 +40,11 @@ class Pool:
     def __init__(self, queue: Queue, key: KeyOfJob) -> None:
         self._key = key
         held = possible_victims(queue.jobs.values())
-        found = sorted(zip(key.of_many(held), [job.key for job in held], held, strict=True))
-        self._keys: list[_At] = [(order, name) for order, name, _ in found]
-        self.jobs: list[Job] = [job for _, _, job in found]
+        keys = key.of_many(held)
+        # No two are equal, as they end with what a job is called.
+        order = sorted(range(len(held)), key=keys.__getitem__)
+        self._keys: list[JobKey] = [keys[at] for at in order]
+        self.jobs: list[Job] = [held[at] for at in order]
         self._versions = [job.version for job in self.jobs]
         #: Each job as it was sorted, its version then, and where it stands; made when first one changes.
         self._entries: dict[PodGroupKey, _Entry] | None = None
@@ -59,7 +60,7 @@ class Pool:
     def _known(self) -> dict[PodGroupKey, _Entry]:
         if self._entries is None:
             sorted_so = zip(self.jobs, self._versions, self._keys, strict=True)
-            self._entries = {at[1]: (job, version, at) for job, version, at in sorted_so}
+            self._entries = {job.key: (job, version, at) for job, version, at in sorted_so}
             self._versions = []
         return self._entries
 
@@ -115,11 +116,11 @@ class Pool:
         self._grain = gcd(self._grain, gpu_centi)
         self._largest = max(self._largest, gpu_centi)
 
-    def last(self, most: int) -> list[_At]:
+    def last(self, most: int) -> list[JobKey]:
         """Keys of the last jobs, at most so many."""
         return self._keys[-most:]
 
-    def since(self, least: _At) -> list[Job]:
+    def since(self, least: JobKey) -> list[Job]:
         """Jobs from a key on to the last.
 
         A copy, in the order in which they are served: the last is the first victim.
@@ -136,7 +137,7 @@ class Pool:
         self._take_out(job.key)
         if not may_lose(job):
             return
-        at = (self._key(job), job.key)
+        at = self._key(job)
         position = bisect_left(self._keys, at)
         self._keys.insert(position, at)
         self.jobs.insert(position, job)
@@ -226,10 +227,19 @@ class Pools:
 
     def mend(self, tasks: Iterable[Task]) -> None:
         """Decisions changed what jobs of tasks hold; their pools are mended when asked for next."""
+        last: Queue | None = None
+        changed: dict[PodGroupKey, Job] | None = None
         for task in tasks:
             job = task.job
-            if job is not None and job.queue.name in self._current:
-                self._changed.setdefault(job.queue.name, {})[job.key] = job
+            if job is None:
+                continue
+            queue = job.queue
+            if queue is not last:
+                last = queue
+                known = queue.name in self._current
+                changed = self._changed.setdefault(queue.name, {}) if known else None
+            if changed is not None:
+                changed[job.key] = job
 
     def put_back(self, tasks: Iterable[Task]) -> None:
         """Tasks of jobs that have no other were tried as victims, and are where they were.

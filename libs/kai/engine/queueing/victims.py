@@ -102,13 +102,15 @@ class _VictimLeaf:
         if self._again:
             return found
         jobs, accepts, left, end = self._sorted, self._accepts, self._next, number + most
-        while left and number < end:
-            job = jobs[left - 1]
+        for at in range(left - 1, -1, -1):
+            if number == end:
+                break
+            job = jobs[at]
             if accepts is None or accepts(job):
                 single = job.single
                 if single is None or len(single.tasks) > 1 or not single.active_allocated:
                     break
-                found.append(Batch(number, job, tuple(single.tasks.values())))
+                found.append(Batch(number, job, (*single.tasks.values(),)))
                 number += 1
             left -= 1
         if left != self._next:
@@ -157,8 +159,6 @@ class TaskColumns:
     #: Row of the node, -1 for none.
     row: Ints
     batch: Ints
-    #: Number of the job, by first appearance.
-    job: Ints
     cls: Ints
     #: What the queue of each is charged.
     gpu_centi: Ints
@@ -170,7 +170,6 @@ _NOBODY: Final = np.zeros(0, dtype=np.int64)
 _NO_TASKS: Final = TaskColumns(
     row=_NOBODY,
     batch=_NOBODY,
-    job=_NOBODY,
     cls=_NOBODY,
     gpu_centi=_NOBODY,
     start=np.zeros(1, dtype=np.int64),
@@ -237,7 +236,11 @@ class VictimSource:
         #: Scheduling classes of the tasks drawn.
         self.classes: dict[int, TaskClass] = {}
         self._columns = _NO_TASKS
+        #: Whether somebody is asked about each that is drawn.
+        self.asks = accepts is not None
+        #: Numbers of jobs, and those of the jobs of batches.
         self._jobs: dict[PodGroupKey, int] = {}
+        self._job_of: Ints = _NOBODY
         self._leaves = {queue.name: _VictimLeaf(jobs, key, accepts) for queue, jobs in victims_by_queue}
         self._only = next(iter(self._leaves.values())) if len(self._leaves) == 1 else None
         #: Of a single queue nobody asks for the order of queues.
@@ -271,22 +274,27 @@ class VictimSource:
         if drawn < len(self.batches):
             new = self.batches[drawn:]
             tasks = [task for batch in new for task in batch.tasks]
-            sizes = np.fromiter((len(batch.tasks) for batch in new), np.int64, len(new))
-            numbers = self._jobs
-            jobs = [numbers.setdefault(batch.job.key, len(numbers)) for batch in new]
+            sizes = np.fromiter([len(batch.tasks) for batch in new], np.int64, len(new))
             nodes = [task.pipelined_node or task.node for task in tasks]
             charged = [task.charged for task in tasks]
-            classes = [task.cls.id for task in tasks]
-            self.classes.update(zip(classes, [task.cls for task in tasks], strict=True))
+            classes = [task.cls for task in tasks]
+            self.classes.update([(cls.id, cls) for cls in set(classes)])
             self._columns = TaskColumns(
                 row=_longer(known.row, [-1 if node is None else node.row for node in nodes]),
                 batch=_longer(known.batch, np.repeat(np.arange(drawn, len(self.batches)), sizes)),
-                job=_longer(known.job, np.repeat(jobs, sizes)),
-                cls=_longer(known.cls, classes),
+                cls=_longer(known.cls, [cls.id for cls in classes]),
                 gpu_centi=_longer(known.gpu_centi, [each.gpu_centi if each else 0 for each in charged]),
                 start=_longer(known.start, known.start[-1] + np.cumsum(sizes)),
             )
         return self._columns
+
+    def jobs(self) -> Ints:
+        """``[batches]`` a number for the job of each batch drawn so far, by first appearance."""
+        numbers, known = self._jobs, self._job_of
+        new = [numbers.setdefault(batch.job.key, len(numbers)) for batch in self.batches[len(known) :]]
+        if new:
+            self._job_of = _longer(known, new)
+        return self._job_of
 
     def _draw_singles(self, most: int) -> bool:
         """Draw many at once where the order of queues does not matter."""

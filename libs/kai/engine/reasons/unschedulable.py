@@ -131,6 +131,11 @@ class Errors:
             own = self._own[key] = JobErrors() if common is None else common[0].errors(common[1])
         return own
 
+    @property
+    def shared(self) -> bool:
+        """Whether pod groups have something in common."""
+        return bool(self._common)
+
     def common(self, key: PodGroupKey) -> Common | None:
         """What was found about a pod group and others alike; None where it has errors of its own, or none."""
         found = self._common.get(key)

@@ -24,6 +24,8 @@ from kai.snapshot.kinds import Kind
 from kai.snapshot.resources import GPU, NOBODY, PODS
 from kai.snapshot.rows import Job, Node, Task, tasks_by_class
 
+#: From so many tasks on they are counted by class.
+_MANY: Final = 64
 #: What is free, by class.
 _ROOMS: Final = Kept[dict[int, Room]]()
 #: Hundredths of GPUs that are free or will be, while no node changes.
@@ -110,9 +112,8 @@ class SlotBound:
         """
         if self._shared is not None:
             return None
-        known = np.unique(classes)
-        gains = np.zeros((int(known.max(initial=-1)) + 1, len(self._columns)), dtype=np.int64)
-        for number in known.tolist():
+        gains = np.zeros((int(classes.max(initial=-1)) + 1, len(self._columns)), dtype=np.int64)
+        for number in np.flatnonzero(np.bincount(classes)).tolist():
             gains[number] = self._gains_of(of_class[number])
         usable = (rows >= 0) & self._allowed[rows]
         order = np.flatnonzero(usable)
@@ -136,8 +137,25 @@ class SlotBound:
         change[order] = slots - earlier
         return self.total + np.cumsum(change)
 
-    def reach(self, tasks: Iterable[Task]) -> int:
+    def fewest(self, count: int, tasks: Sequence[Task]) -> int:
+        """How many that are like these have to go at least before so many pods fit, by what is free now.
+
+        A guess where others are among them; 0 where devices are shared.
+        """
+        if self._shared is not None or not tasks:
+            return 0
+        usable = self._free[self._allowed]
+        lacking = count * np.array(self._amounts, dtype=np.int64) - np.maximum(usable, 0).sum(axis=0)
+        gains = np.max([self._gains_of(task.cls) for task in tasks], axis=0)
+        needed = [
+            -(-lack // gain) for lack, gain in zip(lacking.tolist(), gains.tolist(), strict=True) if gain > 0
+        ]
+        return max(needed, default=0)
+
+    def reach(self, tasks: Sequence[Task]) -> int:
         """What the bound would be with just these tasks gone, whatever was added before. Nothing changes."""
+        if len(tasks) >= _MANY and self._shared is None:
+            return self._reach_of_many(tasks)
         freed: dict[int, list[int]] = {}
         for task in tasks:
             node = task.pipelined_node or task.node
@@ -152,6 +170,17 @@ class SlotBound:
         for row, free in freed.items():
             total += self._slots_of(free, self._nodes[row]) - int(self.base[row])
         return total
+
+    def _reach_of_many(self, tasks: Sequence[Task]) -> int:
+        """The same, with counts for each class instead of steps."""
+        free = self._free.copy()
+        for cls, members in tasks_by_class(tasks).items():
+            nodes = [task.pipelined_node or task.node for task in members]
+            rows = np.array([node.row for node in nodes if node is not None], dtype=np.int64)
+            free += np.outer(np.bincount(rows, minlength=len(free)), self._gains_of(cls))
+        slots = np.maximum((free // np.array(self._amounts, dtype=np.int64)).min(axis=1, initial=PLENTY), 0)
+        changed = self._allowed & (free != self._free).any(axis=1)
+        return self._base_total + int((slots - self.base)[changed].sum())
 
     def _gains(self, task: Task, node: Node) -> tuple[int, ...]:
         known = self._gain.get(task.cls.id)
@@ -371,6 +400,10 @@ class GangBound:
     def holds(self) -> bool:
         """Whether all pods could fit."""
         return all(bound.total >= count for bound, count in self.parts)
+
+    def fewest(self, tasks: Sequence[Task]) -> int:
+        """How many that are like these have to go at least before all pods could fit; a guess."""
+        return max(bound.fewest(count, tasks) for bound, count in self.parts)
 
     def holds_with(self, tasks: Sequence[Task]) -> bool:
         """Whether all pods could fit with just these tasks gone."""

@@ -68,15 +68,19 @@ class Accumulation:
         """Batches by number, without recorded ones."""
         return tuple(self._source.batches[number] for number in sorted(numbers) if number not in self._skip)
 
-    def columns(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """Node rows, batches, jobs and hundredths of GPUs of all potential victims."""
+    def columns(self) -> tuple[Ints, Ints, Ints]:
+        """Node rows, batches and hundredths of GPUs of all potential victims."""
         columns = self._source.columns()
         end = int(columns.start[self.drawn])
-        fields = (columns.row[:end], columns.batch[:end], columns.job[:end], columns.gpu_centi[:end])
+        fields = (columns.row[:end], columns.batch[:end], columns.gpu_centi[:end])
         if not self._skip:
             return fields
         potential = ~np.isin(fields[1], list(self._skip))
         return tuple(field[potential] for field in fields)  # type: ignore[return-value]
+
+    def jobs(self, batches: Ints) -> Ints:
+        """A number for the job of each of these batches."""
+        return self._source.jobs()[batches]
 
     def states(self) -> Iterator[bool]:
         """Every state whose bound holds; the first says False: no potential victims yet.
@@ -113,6 +117,9 @@ class Accumulation:
         """The batch with which the bound first holds; -1 if none does, None if only steps can tell."""
         source = self._source
         ahead = max(_STEPS, 1)  # or it would not grow
+        # Whom nobody is asked about is drawn in vain at the worst.
+        if self.drawn and not source.asks:
+            ahead = max(ahead, self.bound.fewest(self.latest.tasks) // 2)
         while True:
             ahead *= 2
             more = source.get(self.drawn + ahead) is not None
@@ -140,8 +147,8 @@ def node_local_greedy(state: Accumulation) -> Iterator[Proposal]:
             # What the arrays would say of one pod, without making them: often it is the only state.
             yield (state.latest,)
             continue
-        rows, batches, jobs, _ = state.columns()
-        table = state.session.nodes
+        rows, batches, _ = state.columns()
+        jobs, table = state.jobs(batches), state.session.nodes
         mine = jobs == jobs[-1]
         seen: set[frozenset[int]] = set()
         # By name, as in the original: of several nodes that would do the first one counts.
@@ -161,7 +168,7 @@ def multi_node_gang(state: Accumulation) -> Iterator[Proposal]:
         if not any_potential:
             yield ()
             continue
-        rows, batches, _, gpu_centi = state.columns()
+        rows, batches, gpu_centi = state.columns()
         capacity = _capacities(state, rows, gpu_centi)
         appeared = _by_appearance(rows)
         # What is free where nobody has to go need not be taken from anybody.

@@ -287,16 +287,11 @@ class Search:
 
     def _room_for(self, victims: Sequence[Batch]) -> bool:
         """Whether any class of the victims fits anywhere; if not, none of them needs to be tried."""
-        seen: set[int] = set()
-        for batch in victims:
-            tasks = [*batch.tasks, *self._pending(batch.job)] if batch.job.pending else batch.tasks
-            # With what a victim lost, pods of it that waited before are placed too.
-            for task in tasks:
-                if task.cls.id not in seen:
-                    seen.add(task.cls.id)
-                    if self.session.view(task.cls).best() >= 0:
-                        return True
-        return False
+        classes = {task.cls for batch in victims for task in batch.tasks}
+        # With what a victim lost, pods of it that waited before are placed too.
+        waiting = [batch.job for batch in victims if batch.job.pending]
+        classes.update([task.cls for job in waiting for task in self._pending(job)])
+        return any(self.session.view(cls).best() >= 0 for cls in classes)
 
     @staticmethod
     def _pending(job: Job) -> list[Task]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from kai.model.decisions import Allotment
@@ -32,6 +33,10 @@ STEPS: Final = [
     [tuple(b - a for a, b in zip(_COUNTS[old], _COUNTS[new], strict=True)) for new in Status]
     for old in Status
 ]
+
+
+#: Where a state is only left for being released, so that one less is allocated and all else is the same.
+_ONE_LESS: Final = [STEPS[old][Status.RELEASING] == (0, 0, -1, 0, 0, 0, 0) for old in Status]
 
 
 class GroupCounts:
@@ -72,6 +77,21 @@ class GroupCounts:
             if status is Status.PENDING:
                 task.pod_set.cursor = 0
         task.status, task.virtual = status, virtual
+
+    @staticmethod
+    def release(tasks: Sequence[Task]) -> None:
+        """Many tasks, each of which has a job, are tried as victims; as :meth:`set_status` for each."""
+        for task in tasks:
+            job, pod_set, status = task.job, task.pod_set, task.status
+            assert job is not None
+            assert pod_set is not None
+            if _ONE_LESS[status]:
+                job.version += 1
+                job.active_allocated -= 1
+                pod_set.active_allocated -= 1
+            else:
+                move(job, pod_set, STEPS[status][Status.RELEASING])
+            task.status, task.virtual = Status.RELEASING, True
 
     @staticmethod
     def confirm(task: Task) -> None:

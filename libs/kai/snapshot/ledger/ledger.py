@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
 from kai.model.ids import PodGroupKey
+from kai.snapshot.amounts import Amounts
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.ledger.charges import QueueCharges
 from kai.snapshot.ledger.counts import STEPS, GroupCounts, move
@@ -116,34 +116,33 @@ class Ledger:
         longer. All sums in one step.
         """
         rows: dict[TaskClass, list[int]] = {}
-        sums: dict[tuple[int, bool], list[Any]] = {}
+        counts: dict[tuple[Queue, bool, Amounts], int] = {}
         semi: dict[PodGroupKey, Job] = {}
+        cls: TaskClass | None = None
+        here: list[int] = []
         for task in tasks:
-            job, pod_set, node, charged = task.job, task.pod_set, task.node, task.charged
+            job, node, charged = task.job, task.node, task.charged
             assert job is not None
-            assert pod_set is not None
             assert node is not None
             assert charged is not None
-            rows.setdefault(task.cls, []).append(node.row)
-            leaf = (job.queue.row, job.preemptible or job.semi_preemptible)
-            total = sums.get(leaf)
-            if total is None:
-                total = sums[leaf] = [job.queue, 0, 0, 0]
-            total[1] += charged.cpu_millis
-            total[2] += charged.memory_bytes
-            total[3] += charged.gpu_centi
+            if task.cls is not cls:
+                cls = task.cls
+                here = rows.setdefault(cls, [])
+            here.append(node.row)
+            key = (job.queue, job.preemptible or job.semi_preemptible, charged)
+            counts[key] = counts.get(key, 0) + 1
             if job.semi_preemptible:
                 semi[job.key] = job
-            move(job, pod_set, STEPS[task.status][Status.RELEASING])
             task.releasing, task.charged = True, None
-            task.status, task.virtual = Status.RELEASING, True
-        for (_, preemptible), (queue, cpu_millis, memory_bytes, gpu_centi) in sums.items():
+        self.counts.release(tasks)
+        for (queue, preemptible, charged), count in counts.items():
+            cpu_millis, memory_bytes, gpu_centi = (amount * count for amount in charged)
             self.charges.add(queue, -cpu_millis, -memory_bytes, -gpu_centi, preemptible=preemptible)
         for job in semi.values():
             self.charges.settle_core(job)
         offered, releasing, touched = self._nodes.allocatable, self._nodes.releasing, self._nodes.touched
-        for cls, where in rows.items():
-            counts = np.bincount(where, minlength=len(self._nodes))
-            for column, amount in cls.items:
-                releasing[:, column] += np.where(offered[:, column] > 0, amount * counts, 0)
-            touched += np.flatnonzero(counts).tolist()
+        for leaving, where in rows.items():
+            there = np.bincount(where, minlength=len(self._nodes))
+            for column, amount in leaving.items:
+                releasing[:, column] += np.where(offered[:, column] > 0, amount * there, 0)
+            touched += np.flatnonzero(there).tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import ceil, gcd
-from typing import Final
+from typing import Final, TypeAlias
 
 from kai.engine.config.plugin_table import ProportionArguments
 from kai.engine.fairness.order import added, fits
@@ -17,10 +17,13 @@ from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.requests import firm_request_of, request_of
 from kai.model.decisions import CPU, GPU, MEMORY, ResourceVector
 from kai.snapshot.amounts import GPU_CENTI, Amounts, Totals
+from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Queue, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED
 
 _NEAR: Final = 1e-6
+#: Tasks of jobs, each with the row of its queue.
+_Losses: TypeAlias = Sequence[tuple[int, Sequence[Task]]]
 
 
 class FairReclaim(Entitlement, VictimPolicy):
@@ -126,16 +129,8 @@ class FairReclaim(Entitlement, VictimPolicy):
         def fair(victims: Sequence[Batch]) -> bool:
             mark = ledger.mark()
             lost = _Lost(memory, lambda row: leveled(job.queue.row, row)[1])
-            # In most searches a single victim is judged, and it is the only one of its job.
-            groups = by_job(victims).values() if len(victims) > 1 else (victims,)
-            losses: list[tuple[int, Sequence[Task]]] = []
-            for batches in groups:
-                tasks = batches[0].tasks if len(batches) == 1 else [t for each in batches for t in each.tasks]
-                if moving:
-                    tasks = [task for task in tasks if not ACTIVE_ALLOCATED[task.status]]
-                if tasks:
-                    lost.add(batches[0].job.queue.row, tasks)
-                    losses.append((batches[0].job.queue.row, tasks))
+            losses = _losses(victims, moving=moving)
+            lost.add(losses)
             accepted = (
                 lost.judged(ledger)
                 and not self._taken_back(job, ledger, lost.rows)
@@ -176,20 +171,20 @@ class FairReclaim(Entitlement, VictimPolicy):
         job: Job,
         ledger: Reclamation,
         request: ResourceVector,
-        losses: Iterable[tuple[int, Sequence[Task]]],
+        losses: _Losses,
     ) -> bool:
         """Whether one of several victims would at once take its place back, as its queue deserves.
 
         It may be taken since its queue holds too much, but that is what others of them hold.
         """
-        returning: dict[int, Callable[[ResourceVector], bool] | None] = {}
-        for row, tasks in losses:
-            if row not in returning:
-                returning[row] = self._returning(job, ledger, request, row)
-            returns = returning[row]
-            if returns is not None and returns(self._request(tasks)):
-                return True
-        return False
+        returning: dict[int, Callable[[ResourceVector], bool]] = {}
+        for row in dict.fromkeys([row for row, _ in losses]):
+            returns = self._returning(job, ledger, request, row)
+            if returns is not None:
+                returning[row] = returns
+        return bool(returning) and any(
+            row in returning and returning[row](self._request(tasks)) for row, tasks in losses
+        )
 
     def _returning(
         self, job: Job, ledger: Reclamation, request: ResourceVector, row: int
@@ -208,6 +203,23 @@ class FairReclaim(Entitlement, VictimPolicy):
                 for each in job.queue.path:
                     self._requests.setdefault(each.row, {}).setdefault(asked, []).append(job)
         return self._requests.get(row, {})
+
+
+def _losses(victims: Sequence[Batch], *, moving: bool) -> _Losses:
+    """By the row of its queue what each job loses, in order; without pods that were moved, if some may be."""
+    # Mostly no job has more than one.
+    keys = {batch.job.key for batch in victims} if len(victims) > 1 else ()
+    if len(keys) in (0, len(victims)):
+        taken = [(batch.job.queue.row, batch.tasks) for batch in victims]
+    else:
+        taken = [
+            (batches[0].job.queue.row, tuple([task for batch in batches for task in batch.tasks]))
+            for batches in by_job(victims).values()
+        ]
+    if not moving or not any(ACTIVE_ALLOCATED[task.status] for _, tasks in taken for task in tasks):
+        return taken
+    gone = [(row, [task for task in tasks if not ACTIVE_ALLOCATED[task.status]]) for row, tasks in taken]
+    return [(row, tasks) for row, tasks in gone if tasks]
 
 
 def _less(held: ResourceVector, bound: ResourceVector) -> bool:
@@ -231,20 +243,24 @@ class _Lost:
         #: By the ancestor where the lines part: the queue and the tasks of the job taken last.
         self._last: dict[int, tuple[int, Sequence[Task]]] = {}
 
-    def add(self, row: int, tasks: Sequence[Task]) -> None:
-        """Tasks of one job of a queue are gone."""
-        lost = self._lost.get(row)
-        if lost is None:
-            lost = self._lost[row] = Totals()
-        for task in tasks:
-            node = task.node
-            cpu_millis, memory_bytes, gpu_centi = task.cls.charge(
-                node.gpu_memory_mib if node is not None else self._gpu_memory_mib
-            )
-            lost.cpu_millis += cpu_millis
-            lost.memory_bytes += memory_bytes
-            lost.gpu_centi += gpu_centi
-        self._last[self._parted(row)] = (row, tasks)
+    def add(self, losses: _Losses) -> None:
+        """Tasks of jobs are gone."""
+        counts: dict[tuple[int, TaskClass, int], int] = {}
+        parted: dict[int, int] = {}
+        for row, tasks in losses:
+            for task in tasks:
+                node = task.node
+                key = (row, task.cls, self._gpu_memory_mib if node is None else node.gpu_memory_mib)
+                counts[key] = counts.get(key, 0) + 1
+            where = parted.get(row)
+            if where is None:
+                where = parted[row] = self._parted(row)
+            self._last[where] = (row, tasks)
+        for (row, cls, memory), count in counts.items():
+            lost = self._lost.get(row)
+            if lost is None:
+                lost = self._lost[row] = Totals()
+            lost.add(cls.charge(memory), times=count)
 
     @property
     def rows(self) -> list[int]:
