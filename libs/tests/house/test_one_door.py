@@ -56,8 +56,7 @@ NO_ROWS = {
     ("simulate/fair_share.py", "columns.weight"),
     # of sums of its own
     *(
-        ("engine/plugins/proportion/reclaim.py", f"{sums}.{unit}")
-        for sums in ("lost", "rest")
+        ("engine/plugins/proportion/reclaim.py", f"rest.{unit}")
         for unit in ("cpu_millis", "memory_bytes", "gpu_centi")
     ),
     # of what headroom keeps of free room
