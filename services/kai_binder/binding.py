@@ -81,7 +81,7 @@ class PodBinder:
         if self.is_ordinary(decision):
             return None
         try:
-            pod = await self._read(decision)
+            pod = await self._labelled(decision) or await self._read(decision)
             if pod.spec.node_name:
                 return None
             work = Work(decision, pod)
@@ -111,6 +111,32 @@ class PodBinder:
         except (BindError, errors.KubeError) as error:
             # What is left runs out (claims), belongs to the pod (ConfigMaps), or is written anew (labels).
             _log.warning("bind not undone", pod=_key(decision), node=decision.node, reason=str(error))
+
+    async def _labelled(self, decision: BindDecision) -> Pod | None:
+        """The decision's pod with its GPU groups on it, for which it need not be read.
+
+        Only if it is as the watch has told, and not bound; None if it may be otherwise, or needs no label.
+        """
+        known = self._watched(decision)
+        if known is None or known.spec.node_name or known.metadata.deletion_timestamp:
+            return None
+        shares = decision.resource_type is ResourceType.FRACTION and decision.gpu_groups
+        changes = group_labels(decision.gpu_groups, known.labels) if shares else {}
+        if not changes:
+            return None
+        meta = known.metadata
+        only_so = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        try:
+            labelled: Pod = await self._client.patch(
+                PODS,
+                meta.name,
+                {"metadata": {**only_so, "labels": changes}},
+                namespace=meta.namespace,
+                type=Pod,
+            )
+        except (errors.NotFound, errors.Conflict, errors.Invalid):
+            return None
+        return labelled
 
     async def _reserve(self, work: Work) -> None:
         decision = work.decision

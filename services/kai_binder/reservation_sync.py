@@ -16,6 +16,7 @@ the others only after a while, if it is still there.
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -139,12 +140,19 @@ class ReservationSync:
     def _reservation_changed(self, old: ReservationPod | None, new: ReservationPod | None) -> None:
         if old is None and new is not None:
             # Whoever made it may not live to use it, and then nothing else would tell.
-            self._queue.add_after(new.spec.node_name, random.uniform(*NEW_ONES_WAIT))  # noqa: S311
+            wait = random.uniform(*NEW_ONES_WAIT)  # noqa: S311
+            asyncio.get_running_loop().call_later(wait, self._look_after_unused, new.key)
         lost = old is not None and (new is None or (new.lost and not old.lost))
         # Our own delete of an unused one ends here too: then no pod names its group, and none is recorded.
         if old is not None and lost and (self._pods.by_index("group", old.group) or self._is_granted(old)):
             self._ended.setdefault(old.spec.node_name, {})[old.group] = old
             self._queue.add_after(old.spec.node_name, random.uniform(0.0, CHANGED_MEANWHILE))  # noqa: S311
+
+    def _look_after_unused(self, key: str) -> None:
+        """Look after one that is there still, unless a pod that was granted a part of it has come."""
+        reservation = self._store.get(key)
+        if reservation is not None and not self._is_granted(reservation):
+            self._queue.add(reservation.spec.node_name)
 
     def _is_granted(self, reservation: ReservationPod) -> bool:
         """Whether a pod that is known to run on its node was granted a part of it."""

@@ -34,6 +34,7 @@ from kai.model.requests import pod_requests
 from kai.model.resource_lists import amounts
 from kai.model.rules.device_claims import claim_entries
 from kai.model.rules.gpu_shares import Share, asked_share
+from kai.model.rules.minimums import pods_at_once
 
 PENDING: Final = "Pending"
 RUNNING: Final = "Running"
@@ -131,6 +132,8 @@ class WatchedGroup:
     preemptibility: str
     mark_unschedulable: bool
     single_attempt: bool
+    #: How many of its pods start together; 0 where it may choose which.
+    pods_at_once: int
     timestamps: Mapping[str, str]
     conditions: tuple[SchedulingCondition, ...]
     resources: PodGroupResources | None
@@ -184,6 +187,7 @@ def watched_group(group: PodGroup, *, node_pool_label_key: str) -> WatchedGroup:
         preemptibility=spec.preemptibility,
         mark_unschedulable=spec.mark_unschedulable is not False,
         single_attempt=spec.scheduling_backoff == 1,
+        pods_at_once=pods_at_once(spec) or 0,
         timestamps={
             key: group.annotations[key] for key in names.GROUP_TIMESTAMPS if key in group.annotations
         },

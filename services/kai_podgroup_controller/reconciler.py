@@ -1,7 +1,7 @@
 """Brings status, annotations and pod conditions in line with what is known.
 
-A pod that can be placed at once costs one write here: its group's status is written when it has
-settled, that is when all its pods have been placed or a scheduler said that they cannot be, and then
+A pod that can be placed at once costs one write here, and so does a gang: its group's status is written when
+it has settled, that is when all its pods have been placed or a scheduler said that they cannot be, and then
 resources and conditions together. Where a scheduler says nothing at all, what is known is written
 after :data:`PATIENCE_SECONDS`. As long is waited where the last pods go: mostly their group goes with them,
 and what was written to it would have been for nobody. A group that belongs to those pods is certain to go,
@@ -185,9 +185,17 @@ class Reconciler:
         return patch
 
     def _is_settling(self, group: WatchedGroup) -> bool:
-        """Whether pods wait and no scheduler has said that they have to."""
-        waiting = any(pod.alive and not pod.allocated for pod in self._cluster.members(group.key))
-        return waiting and not self._book.says_no(group.key)
+        """Whether pods wait or are yet to come, and no scheduler has said that they have to.
+
+        Most say only when they are bound that they belong to it, so those of a gang appear one by one.
+        """
+        if self._book.says_no(group.key):
+            return False
+        members = list(self._cluster.members(group.key))
+        if any(pod.alive and not pod.allocated for pod in members):
+            return True
+        begun = group.resources is not None and bool(group.resources.allocated)
+        return not begun and len(members) < group.pods_at_once
 
     # --- its annotations -----------------------------------------------------------------------
     async def _timestamps(self, group: WatchedGroup, outcome: PodGroupOutcome) -> None:

@@ -35,6 +35,8 @@ from kai_pod_grouper.service import PodGrouperService
 from kai_pod_grouper.settings import PodGrouperSettings
 from kai_podgroup_controller.service import PodGroupControllerService
 from kai_podgroup_controller.settings import PodGroupControllerSettings
+from kai_queue_controller.service import QueueControllerService
+from kai_queue_controller.settings import QueueControllerSettings
 from kai_scheduler.service import SchedulerService
 from kai_scheduler.settings import SchedulerSettings
 
@@ -109,12 +111,16 @@ class Cluster:
     def binder(self, **settings):
         return in_this_process(BinderService(BinderSettings(**settings)), self.kubeconfig)
 
+    def queue_controller(self, **settings):
+        told = {"enable_webhook": False, "leader_elect": False, "status_interval": 0.1, **settings}
+        return in_this_process(QueueControllerService(QueueControllerSettings(**told)), self.kubeconfig)
+
     @asynccontextmanager
-    async def process(self, module, *flags):
+    async def process(self, module, *flags, metrics=0):
         """A service as a process of its own; killed at the end if the test has not done so."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", module, f"--kubeconfig={self.kubeconfig}", "--health-listen=127.0.0.1:0",
-            "--metrics-listen=127.0.0.1:0", *flags,
+            f"--metrics-listen=127.0.0.1:{metrics}", *flags,
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:

@@ -159,6 +159,33 @@ async def test_a_gang_placed_over_some_time_costs_one_write(build):
     assert world.api.objects["podgroups", "train"]["status"]["resourcesStatus"]["allocated"] == {"cpu": "8"}
 
 
+async def test_a_gang_whose_pods_say_their_group_only_when_they_are_bound_costs_one_write(build):
+    async with World(build) as world:
+        world.group(spec={"minMember": 8})
+        world.session(build.outcome(Outcome.PLACED, message=""))
+        for number in range(8):
+            await asyncio.sleep(1)
+            world.pod(f"w{number}", bound=True)
+        await asyncio.sleep(60)
+    assert len(world.api.writes) == 1
+    assert world.api.objects["podgroups", "train"]["status"]["resourcesStatus"]["allocated"] == {"cpu": "8"}
+
+
+async def test_a_gang_of_which_some_pods_do_not_come_is_charged_for_the_others_after_a_while(build):
+    async with World(build) as world:
+        world.group(spec={"minMember": 8})
+        world.session(build.outcome(Outcome.PLACED, message=""))
+        world.pod("w0", bound=True)
+        await asyncio.sleep(reconciler.PATIENCE_SECONDS - 0.5)
+        assert world.api.writes == []
+        await asyncio.sleep(1)
+        assert len(world.api.writes) == 1
+        world.pod("w0", bound=True, phase="Succeeded", version=2)
+        await asyncio.sleep(2 * reconciler.PAUSE_SECONDS)
+    allocated = [patch["status"]["resourcesStatus"]["allocated"] for _, _, patch in world.api.writes]
+    assert allocated == [{"cpu": "1"}, {"cpu": None}]
+
+
 async def test_where_no_scheduler_says_anything_the_request_is_written_after_a_while(build):
     async with World(build) as world:
         world.group()

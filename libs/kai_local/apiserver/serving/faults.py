@@ -33,8 +33,9 @@ _REASONS: Final = {
 class Rule(msgspec.Struct):
     """What happens to the next requests that match; empty fields match all.
 
-    ``status``: answer so. ``delay``: seconds to wait first. ``hang``: never answer. ``drop``: close the
-    connection; with ``after`` the request is carried out before its answer is lost.
+    ``status``: answer so. ``delay``: seconds to wait first. ``hang``: do not answer before it is released,
+    if ever; whoever sent it can be ended just before it, or just after. ``drop``: close the connection. With
+    ``after`` the request is carried out before its answer is held back, or lost.
     """
 
     count: int = 1
@@ -73,6 +74,9 @@ class Faults:
         self._hubs = hubs
         self._forget_pages = forget_pages
         self.rules: list[Rule] = []
+        #: How many requests hang.
+        self.held = 0
+        self._released = asyncio.Event()
         self._running = asyncio.Event()
         self._running.set()
 
@@ -102,7 +106,8 @@ class Faults:
     async def carry_out(self, rule: Rule) -> None:
         """Do to the request what the rule says."""
         if rule.hang:
-            await asyncio.Event().wait()
+            self.held += 1
+            await self._released.wait()
         if rule.drop:
             raise Dropped
         if rule.status:
@@ -116,14 +121,22 @@ class Faults:
             self._running.set()
         elif method == "POST":
             self._act(parse_json(data))
-        return answer({"rules": msgspec.to_builtins(self.rules), "paused": not self._running.is_set()})
+        return answer(
+            {
+                "rules": msgspec.to_builtins(self.rules),
+                "paused": not self._running.is_set(),
+                "held": self.held,
+            }
+        )
 
     def _act(self, body: Any) -> None:
         if not isinstance(body, dict):
-            raise bad_request("post an object with: rules, dropWatches, compact, pause")
-        unknown = body.keys() - {"rules", "dropWatches", "compact", "pause"}
+            raise bad_request("post an object with: rules, dropWatches, compact, pause, release")
+        unknown = body.keys() - {"rules", "dropWatches", "compact", "pause", "release"}
         if unknown:
-            raise bad_request(f"unknown fault {min(unknown)!r}: use rules, dropWatches, compact or pause")
+            raise bad_request(
+                f"unknown fault {min(unknown)!r}: use rules, dropWatches, compact, pause or release"
+            )
         try:
             self.rules += msgspec.convert(body.get("rules", []), list[Rule])
         except msgspec.ValidationError as error:
@@ -132,11 +145,19 @@ class Faults:
             self.compact()
         if body.get("dropWatches"):
             self._hubs.close()
+        if body.get("release"):
+            self.release()
         if "pause" in body:
             if body["pause"]:
                 self._running.clear()
             else:
                 self._running.set()
+
+    def release(self) -> None:
+        """Let the requests that hang go on."""
+        self.held = 0
+        self._released.set()
+        self._released = asyncio.Event()
 
     def compact(self) -> None:
         """Forget past changes: watches from an older version, and pages begun, get 410."""

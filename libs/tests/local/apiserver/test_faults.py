@@ -5,6 +5,8 @@ import asyncio
 import aiohttp
 import pytest
 
+from deadlines import eventually
+
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 FAULTS = "/kai.local/faults"
 
@@ -46,6 +48,23 @@ async def test_a_request_can_hang_until_the_client_gives_up(api):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):  # noqa: TID251 (the client gives up)
             await api.call("GET", CONFIG_MAPS)
+    assert (await api.get(FAULTS))["held"] == 1
+
+
+async def test_a_request_that_hangs_has_been_carried_out_or_is_when_it_is_released(api):
+    async def names():
+        return [item["metadata"]["name"] for item in (await api.get(CONFIG_MAPS))["items"]]
+
+    asked = []
+    for number, after in enumerate((False, True), start=1):
+        await api.post(FAULTS, {"rules": [{"hang": True, "after": after, "verb": "create"}]})
+        body = {"metadata": {"name": "after" if after else "before"}}
+        asked.append(asyncio.create_task(api.post(CONFIG_MAPS, body)))
+        await eventually(lambda: api.get(FAULTS), lambda state, number=number: state["held"] == number)
+    assert await names() == ["after"]
+    assert (await api.post(FAULTS, {"release": True}))["held"] == 0
+    await asyncio.gather(*asked)
+    assert await names() == ["after", "before"]
 
 
 async def test_watches_are_dropped_and_their_versions_compacted(api):
