@@ -178,7 +178,7 @@ async def test_a_decision_counts_though_the_pod_says_less_by_the_time_it_is_boun
         await cluster.pod("quick", fraction=0.9)
 
         async def begun():
-            return cluster.requests("binder", "get", "pods")
+            return cluster.requests("binder", "patch", "pods")
 
         await cluster.until(begun)
         await rewrite(cluster, "quick", REWRITES["less"])
