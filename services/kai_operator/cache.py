@@ -45,7 +45,7 @@ class Cache:
         if self._endings.has_ended(str(ref), _uid(manifest)):
             return
         known = self._objects.get(ref)
-        if known is None or _uid(known) != _uid(manifest) or _version(known) <= _version(manifest):
+        if known is None or _uid(known) != _uid(manifest) or version_of(known) <= version_of(manifest):
             self._objects[ref] = manifest
 
     def forget(self, manifest: Manifest) -> None:
@@ -83,6 +83,7 @@ def _uid(manifest: Manifest) -> str:
     return str(manifest["metadata"].get("uid", ""))
 
 
-def _version(manifest: Manifest) -> int:
+def version_of(manifest: Manifest) -> int:
+    """Its resource version, by which what is newer is known; 0 if it says none."""
     text = str(manifest["metadata"].get("resourceVersion", ""))
     return int(text) if text.isdecimal() else 0

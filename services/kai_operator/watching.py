@@ -24,7 +24,7 @@ from kai.kube.resources import (
 )
 from kai.model import names
 from kai.model.objects import ApiObject
-from kai_operator.cache import Cache
+from kai_operator.cache import Cache, version_of
 from kai_operator.facts import Definition, EndpointSlice, Surroundings
 from kai_operator.former_endpoints import OF_KUBERNETES, SERVICE_NAME
 from kai_operator.kinds import (
@@ -67,11 +67,16 @@ class World:
         self.surroundings = Surroundings(self.changed)
 
     def take(self, manifest: Manifest) -> None:
-        """Take in a Config or a shard that we wrote, unless it is gone by now."""
+        """Take in a Config or a shard that we wrote, unless it is gone by now, or older than what is known.
+
+        The watch may be faster than the answer: what somebody changed right after our write is told but once.
+        """
         meta = manifest["metadata"]
         into = self.configs if manifest["kind"] == CONFIGS.kind else self.shards
         known = into.get(meta["name"])
-        if known is not None and known["metadata"]["uid"] == meta["uid"]:
+        if known is None or known["metadata"]["uid"] != meta["uid"]:
+            return
+        if version_of(known) <= version_of(manifest):
             into[meta["name"]] = manifest
 
     def forget(self, resource: Resource) -> None:

@@ -10,6 +10,7 @@ from kai.kube.reflector import Removed, Upserted
 from kai.kube.resources import CONFIG_MAPS
 from kai_operator.cache import Cache
 from kai_operator.kinds import ref_of
+from kai_operator.watching import World
 from kai_operator.writer import Writer
 
 from .conftest import NAMESPACE, OWNER, a_config_map
@@ -76,3 +77,23 @@ async def test_what_took_its_name_meanwhile_is_known_and_not_what_was_written(ap
     api.before_answer = [is_replaced]
     await Writer(api, cache).settle(a_config_map(level="2"), OWNER)
     assert cache.get(ref_of(a_config_map()))["metadata"]["uid"] == "uid-of-another"
+
+
+@pytest.mark.parametrize("kind", ["Config", "SchedulingShard"])
+def test_what_somebody_changed_before_the_answer_to_our_write_comes_is_what_counts(kind):
+    """The watch tells of a change once: an answer from before it must not put back what was."""
+    world = World(lambda: None)
+    into = world.configs if kind == "Config" else world.shards
+    watch = world.keep(into)
+
+    def at(version, **spec):
+        metadata = {"name": "one", "uid": "u", "resourceVersion": str(version)}
+        return {"kind": kind, "metadata": metadata, "spec": spec}
+
+    watch(Upserted(at(1, enabled=True), old_known=False))
+    answer = at(2, enabled=True)
+    watch(Upserted(at(3, enabled=False), old_known=True))
+    world.take(answer)
+    assert into["one"]["spec"] == {"enabled": False}
+    world.take(at(4, enabled=True))
+    assert into["one"]["spec"] == {"enabled": True}
