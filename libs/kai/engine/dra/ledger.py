@@ -91,14 +91,17 @@ class ClaimLedger:
         self._made_for: dict[str, str] = {}
 
     # --- facts ----------------------------------------------------------------------------------
-    def put_claim(self, claim: dra.ResourceClaim) -> None:
-        """Add or replace a claim. What the API does not show yet of placed pods is kept."""
+    def put_claim(self, claim: dra.ResourceClaim, *, gone: Collection[str] = ()) -> None:
+        """Add or replace a claim. What the API does not show yet of placed pods is kept.
+
+        Pods (uids) that are ``gone`` count as releasing: their reservations stay until the claim controller
+        comes by, and until then nobody else need give up anything for the devices.
+        """
         old = self._claims.get(claim.key, _State(claim))
         reserved = old.placed | {consumer.uid for consumer in claim.status.reserved_for}
         allocation = claim.status.allocation or (old.allocation if old.placed else None)
-        new = replace(
-            old, claim=claim, allocation=allocation, reserved=reserved, releasing=old.releasing & reserved
-        )
+        releasing = reserved & old.releasing.union(gone)
+        new = replace(old, claim=claim, allocation=allocation, reserved=reserved, releasing=releasing)
         self._set(claim.key, new)
         if (owner := _synthetic_owner(claim)) is not None:
             self._made_for[owner] = claim.key

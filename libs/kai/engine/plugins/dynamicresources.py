@@ -19,13 +19,14 @@ from kai.engine.framework.protocols import Filter, NodeFilter, Plugin, PreFilter
 from kai.model import dra, quantity
 from kai.model.arrays import Mask
 from kai.model.decisions import NO_ALLOTMENT, Allotment
+from kai.model.ids import PodUid
 from kai.model.objects import ObjectMeta, Pod
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
-from kai.snapshot.status import ACTIVE_USED
+from kai.snapshot.status import ACTIVE_USED, Status
 
 
 class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
@@ -37,8 +38,11 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
         self.ledger = ClaimLedger(_inventory(handle))
         # The inventory lasts longer than a cycle, what may be spent on it does not.
         self.ledger.inventory.effort.renew()
+        # Pods that cannot be taken in hold what they hold, too.
+        unread = {fault.uid for (kind, _), fault in handle.faults.items() if kind is Kind.POD}
         for obj in objects[Kind.RESOURCE_CLAIM].values():
-            self.ledger.put_claim(_typed(obj, dra.ResourceClaim))
+            claim = _typed(obj, dra.ResourceClaim)
+            self.ledger.put_claim(claim, gone=self._gone(claim, unread))
         self._demands: dict[str, PodDemand] = {}
         self._concerned: dict[int, bool] = {}
         self._offered: dict[str, frozenset[str]] = {}
@@ -48,6 +52,18 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
                 self._adopt(task)
         self._log: list[tuple[int, Task, Allotment | None]] = []
         self._plan: tuple[str, str, int, Plan] | None = None
+
+    def _gone(self, claim: dra.ResourceClaim, unread: set[str]) -> list[str]:
+        """Pods (uids) for which a claim is reserved though they have ended."""
+        tasks = self._handle.tasks
+        found: list[str] = []
+        for consumer in claim.status.reserved_for:
+            if consumer.resource != "pods" or consumer.uid in unread:
+                continue
+            task = tasks.get(PodUid(consumer.uid))
+            if task is None or task.status in _ENDED:
+                found.append(consumer.uid)
+        return found
 
     def _adopt(self, task: Task) -> None:
         assumed = (task.facts.assumed_allotment if task.facts is not None else None) or NO_ALLOTMENT
@@ -198,6 +214,9 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
             found.append(obj)
         return found
 
+
+#: Who is in one of these states uses no devices any more.
+_ENDED: Final = frozenset({Status.SUCCEEDED, Status.FAILED})
 
 #: The devices of the cluster, while slices, classes and nodes stay as they are.
 _INVENTORY: Final = Kept[Inventory](lent=as_it_is)
