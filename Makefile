@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Tests start some thousand processes, each of which would compile all its modules where a machine keeps no bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test e2e controlplane images guide page screenshots browser lint proto derived sbom suites bench scale statuses reviews fuzz soak hostile clean
+.PHONY: install demo test e2e controlplane images guide page page-packages screenshots browser lint proto derived sbom suites bench scale statuses reviews fuzz soak hostile clean
 
 install: $(STAMP)
 
@@ -57,12 +57,18 @@ images: install
 # The page that insight serves, from its sources; needs npm. Its types, style and tests are looked at first.
 # With CHECK=1 nothing is written: it fails where what is committed is not what the sources give.
 WEB := services/kai_insight/web
-page:
-	@npm --prefix $(WEB) ci --ignore-scripts --no-audit --no-fund --loglevel=error
+PACKAGES := $(WEB)/node_modules/.package-lock.json
+page: $(PACKAGES)
 	@npm --prefix $(WEB) run --silent types
 	@npm --prefix $(WEB) run --silent lint
 	@npm --prefix $(WEB) run --silent test
 	@npm --prefix $(WEB) run --silent $(if $(CHECK),check,build)
+
+# npm writes this file when everything is there.
+$(PACKAGES): $(WEB)/package-lock.json
+	@npm --prefix $(WEB) ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=5
+
+page-packages: $(PACKAGES)
 
 # The page, and its tests in a real Chromium; what of both is missing is installed first: root, on Debian.
 browser: install

@@ -65,7 +65,9 @@ def install(package: str) -> None:
     """
     if shutil.which("apt-get") is None:
         raise Unavailable(f"there is no {package} on the PATH, and no apt-get to install Debian's")
-    command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", package]
+    # Somebody else may be installing something at this moment.
+    patient = f"DPkg::Lock::Timeout={_FETCH_SECONDS:g}"
+    command = ["apt-get", "install", "-o", patient, "-y", "-q", "--no-install-recommends", package]
     here = Path.cwd()
     if _run(command, here) and (failure := _run(["apt-get", "update"], here) or _run(command, here)):
         raise Unavailable(f"apt-get cannot install {package}: {failure}")

@@ -49,6 +49,8 @@ def _install(*, needs_npm: bool) -> None:
         debian.installed("chromium")
     if needs_npm:
         debian.installed("npm")
+        if _run("make", "--no-print-directory", "page-packages"):
+            raise debian.Unavailable("npm cannot install the packages of the page (see above)")
 
 
 def _run(*command: str) -> int:

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from e2e.gate import findings
 from e2e.gate.changes import Changes
 from e2e.gate.findings import Found
+from e2e.gate.processes import Ended
 from e2e.gate.stages import Stage
 
 #: A stage that is not needed is started only before so many minutes are gone,
@@ -21,6 +22,8 @@ START_MINUTES: Final = 55.0
 #: and cut off after so many.
 CUT_MINUTES: Final = 80.0
 _WIDTH = 80
+#: Of a line that a stage printed last.
+_LETTERS = 240
 
 
 class Outcome(enum.StrEnum):
@@ -34,22 +37,26 @@ class Outcome(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a stage, why, and how long it took with all that belongs to it."""
+    """What became of a stage, why, and how long it took with all that belongs to it.
+
+    ``last``: what it printed last when it failed.
+    """
 
     stage: Stage
     outcome: Outcome
     why: str = ""
     minutes: float = 0.0
     found: tuple[Found, ...] = ()
+    last: tuple[str, ...] = ()
 
 
 class Runner(Protocol):
-    """Runs a command for at most so many seconds; its exit status, or None if it was cut off.
+    """Runs a command for at most so many seconds.
 
     ``aside``: at the lowest priority, and what it prints comes at its end.
     """
 
-    def __call__(self, command: Sequence[str], *, seconds: float | None, aside: bool) -> int | None:
+    def __call__(self, command: Sequence[str], *, seconds: float | None, aside: bool) -> Ended:
         """Run it."""
 
 
@@ -112,7 +119,7 @@ class Gate:
         if late := self._late(stage):
             return self._without(stage, Outcome.LEFT_OUT, late)
         if stage.preparation:
-            if self._do(stage, stage.preparation) != 0:
+            if self._do(stage, stage.preparation).status != 0:
                 why = f"`{shlex.join(stage.preparation)}` did not succeed (see above), no fault of this code"
                 return self._without(stage, Outcome.LEFT_OUT, why)
             if late := self._late(stage):
@@ -120,25 +127,30 @@ class Gate:
         return self._judge(stage)
 
     def _judge(self, stage: Stage) -> Result:
-        status = self._do(stage, self._command(stage))
-        if status is None:
+        ended = self._do(stage, self._command(stage))
+        if ended.status is None:
             return self._without(stage, Outcome.CUT_OFF, f"{CUT_MINUTES:g} minutes were gone")
-        if status == 0:
+        if ended.status == 0:
             return Result(stage, Outcome.PASSED)
         if not stage.again:
-            return Result(stage, Outcome.FAILED, f"status {status}")
+            return Result(stage, Outcome.FAILED, f"status {ended.status}", last=ended.last)
         if any(found.broken for found in findings.read(stage.reports)):
-            return Result(stage, Outcome.FAILED, "something is broken that must always hold")
+            why = "something is broken that must always hold"
+            return Result(stage, Outcome.FAILED, why, last=ended.last)
         self.say(f"## {stage.name}: failed; what failed is tried once more")
-        if self._do(stage, stage.again) == 0:
-            return Result(stage, Outcome.PASSED, "what failed at first succeeded when tried again")
-        return Result(stage, Outcome.FAILED, "twice, or there was no time for the second try")
+        second = self._do(stage, stage.again)
+        if second.status == 0:
+            return Result(
+                stage, Outcome.PASSED, "what failed at first succeeded when tried again", last=ended.last
+            )
+        why = "twice, or there was no time for the second try"
+        return Result(stage, Outcome.FAILED, why, last=second.last)
 
     def _command(self, stage: Stage) -> tuple[str, ...]:
         first = self.changes.end_to_end_tests() if stage.ordered else []
         return (*stage.command, f"FIRST={' '.join(first)}") if first else stage.command
 
-    def _do(self, stage: Stage, command: Sequence[str]) -> int | None:
+    def _do(self, stage: Stage, command: Sequence[str]) -> Ended:
         self.say(f"## minute {self._minutes():.0f}: {shlex.join(command)}")
         left = 60 * (CUT_MINUTES - self._minutes())
         return self.run(command, seconds=None if stage.needed else max(1.0, left), aside=bool(stage.beside))
@@ -172,3 +184,6 @@ class Gate:
         for result in results:
             for line in findings.lines(result.found):
                 self.say(f"##   found: {line}")
+        for result in results:
+            for line in result.last:
+                self.say(f"##   {result.stage.name}: {line[:_LETTERS]}")

@@ -7,9 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
+import threading
 import time
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO
 
 #: What a command that is cut off may take to clean up; tests take their clusters down.
 GRACE_SECONDS = 120.0
@@ -18,29 +21,57 @@ KILL_SECONDS = 120.0
 LOWEST = ("nice", "--adjustment=19")
 
 
-def run(command: Sequence[str], *, seconds: float | None, aside: bool = False) -> int | None:
-    """Run a command in a process group of its own; its exit status, or None if it was cut off.
+#: What is kept of what a command prints, for whoever is to learn at the very end why it failed.
+LAST_LINES = 15
+#: What is left to be read of a command that has ended is there at once, unless it left somebody behind.
+_READ_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended: its exit status, or None if it was cut off; and the last lines that it printed."""
+
+    status: int | None
+    last: tuple[str, ...] = ()
+
+
+def run(command: Sequence[str], *, seconds: float | None, aside: bool = False) -> Ended:
+    """Run a command in a process group of its own, for at most so many seconds.
 
     It is asked to end as by Ctrl-C, so that it says what it has found so far, and killed after a while.
     ``aside``: at the lowest priority, and what it prints comes at its end, not between other lines.
     """
-    with tempfile.TemporaryFile() if aside else contextlib.nullcontext() as output:
-        process = subprocess.Popen(
-            [*LOWEST, *command] if aside else command,
-            start_new_session=True,
-            preexec_fn=_heed_interrupts,
-            stdout=output,
-            stderr=subprocess.STDOUT if aside else None,
-        )
-        try:
-            return process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            _end(process)
-            if output is not None:
-                output.seek(0)
-                sys.stdout.write(output.read().decode(errors="replace"))
+    process = subprocess.Popen(
+        [*LOWEST, *command] if aside else command,
+        start_new_session=True,
+        preexec_fn=_heed_interrupts,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    kept: deque[bytes] = deque(maxlen=None if aside else LAST_LINES)
+    reader = threading.Thread(target=_read, args=(process.stdout, kept, not aside), daemon=True)
+    reader.start()
+    try:
+        status = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        status = None
+    finally:
+        _end(process)
+        reader.join(_READ_SECONDS)
+        lines = [line.decode(errors="replace") for line in tuple(kept)]
+        if aside:
+            sys.stdout.writelines(lines)
+    return Ended(status, tuple(line.rstrip() for line in lines[-LAST_LINES:]))
+
+
+def _read(output: IO[bytes], kept: deque[bytes], passed_on: bool) -> None:
+    with output:
+        for line in output:
+            kept.append(line)
+            if passed_on:
+                sys.stdout.write(line.decode(errors="replace"))
+                sys.stdout.flush()
 
 
 def _heed_interrupts() -> None:

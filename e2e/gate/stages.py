@@ -120,8 +120,9 @@ STAGES: Final = (
             "services/kai_insight/http/",
             "e2e/browser/",
         ),
-        # Not every machine has a browser, or can install one.
+        # Not every machine has a browser or the packages of the page, or can install them.
         preparation=("make", "browser", "ARGS=--base"),
+        again=("make", "browser"),
     ),
     Stage(
         "images without a daemon",

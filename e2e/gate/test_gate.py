@@ -18,6 +18,7 @@ from deadlines import patience, until
 from e2e.gate import changes, processes
 from e2e.gate.budget import CUT_MINUTES, START_MINUTES, Gate
 from e2e.gate.changes import Changes
+from e2e.gate.processes import LAST_LINES, Ended
 from e2e.gate.stages import STAGES, Stage
 
 TESTS = Stage("tests", ("make", "test"), minutes=6, needed=True)
@@ -35,15 +36,16 @@ class Plan:
     ran: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
-    def run(self, command: Sequence[str], *, seconds: float | None, aside: bool) -> int | None:
+    def run(self, command: Sequence[str], *, seconds: float | None, aside: bool) -> Ended:
         name = " ".join(command)
         tries = sum(one == name for one in self.ran)
         self.ran.append(name)
         wanted = 60 * self.minutes.get(name, 1.0)
         self.now += wanted if seconds is None else min(wanted, seconds)
         if seconds is not None and wanted > seconds:
-            return None
-        return (self.statuses.get(name) or [0])[tries]
+            return Ended(None)
+        status = (self.statuses.get(name) or [0])[tries]
+        return Ended(status, (f"{name} ended",))
 
     def gate(self, *stages: Stage, **more) -> Gate:
         return Gate(stages, self.run, clock=lambda: self.now, say=self.said.append, **more)
@@ -58,11 +60,11 @@ class Meeting(Plan):
 
     together = threading.Barrier(3)
 
-    def run(self, command: Sequence[str], *, seconds: float | None, aside: bool) -> int | None:
+    def run(self, command: Sequence[str], *, seconds: float | None, aside: bool) -> Ended:
         if command[0] in {"host", "guest a", "guest b"}:
             self.together.wait(patience())
         self.said.append(f"{command[0]} {'aside' if aside else 'itself'}")
-        return 1 if command[0] == "guest b" else 0
+        return Ended(1 if command[0] == "guest b" else 0)
 
 
 def test_what_is_run_beside_a_stage_names_one_that_is_run_itself():
@@ -130,6 +132,7 @@ def test_another_stage_that_fails_fails_the_gate_when_the_others_have_been_run()
     assert not plan.gate(TESTS, SHORT, LONG).decide()
     assert plan.ran == ["make test", "short", "long"]
     assert "##   FAILED      1.0 min  short (status 1)" in plan.text
+    assert plan.said[-1] == "##   short: short ended"
 
 
 @pytest.mark.parametrize(
@@ -187,7 +190,7 @@ def finds(tmp_path, monkeypatch):
                 )
                 self.ran.append(command[0])
                 self.now += 60
-                return 1 if said else 0
+                return Ended(1 if said else 0)
 
         return Finding()
 
@@ -301,13 +304,33 @@ def test_every_path_that_a_stage_is_about_exists():
 
 # --- processes -----------------------------------------------------------------------------------
 def test_a_command_that_ends_in_time_gives_its_status():
-    assert processes.run((sys.executable, "-c", "raise SystemExit(3)"), seconds=None) == 3
+    assert processes.run((sys.executable, "-c", "raise SystemExit(3)"), seconds=None).status == 3
 
 
 def test_a_command_aside_yields_to_all_others_and_prints_when_it_is_done(capsys):
     command = (sys.executable, "-c", "import os; print('niceness', os.nice(0))")
-    assert processes.run(command, seconds=None, aside=True) == 0
+    assert processes.run(command, seconds=None, aside=True) == Ended(0, ("niceness 19",))
     assert capsys.readouterr().out == "niceness 19\n"
+
+
+@pytest.mark.parametrize("aside", [True, False])
+def test_of_what_a_command_prints_all_is_shown_and_the_last_of_it_is_kept(capsys, aside):
+    command = (sys.executable, "-c", "import sys; [print(n, file=sys.stderr) for n in range(40)]")
+    ended = processes.run(command, seconds=None, aside=aside)
+    assert capsys.readouterr().out.split() == [str(number) for number in range(40)]
+    assert ended.last == tuple(str(number) for number in range(40 - LAST_LINES, 40))
+
+
+def test_who_leaves_somebody_behind_that_keeps_its_output_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(processes, "_READ_SECONDS", 0.3)
+    leaves = (
+        "import subprocess, sys\n"
+        "command = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "print(subprocess.Popen(command, start_new_session=True).pid)"
+    )
+    ended = processes.run((sys.executable, "-c", leaves), seconds=None)
+    os.kill(int(ended.last[0]), signal.SIGKILL)
+    assert ended.status == 0
 
 
 STAYS = """
@@ -332,7 +355,7 @@ def test_a_command_that_is_cut_off_is_asked_to_end_and_leaves_nothing(tmp_path, 
     began = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         command = (sys.executable, "-c", STAYS.format(heeds=heeds), str(told), str(child))
-        assert processes.run(command, seconds=3.0) is None
+        assert processes.run(command, seconds=3.0).status is None
     finally:
         signal.signal(signal.SIGINT, began)
     assert told.exists() is heeds
