@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 
 # Tests start some thousand processes, each of which would compile all its modules where a machine keeps no bytecode.
 unexport PYTHONDONTWRITEBYTECODE
+# They start helm some hundred times, and dozens of API servers: such lives are too short to tidy up in.
+export GOGC ?= 400
 
 .PHONY: install demo test e2e controlplane images guide page page-packages screenshots browser lint proto derived sbom suites bench scale statuses reviews fuzz soak hostile clean
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 import structlog
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 import deadlines
 from kai_local.real import binaries
@@ -26,6 +28,8 @@ pytest.register_assert_rewrite("libs.tests.engine.builders")
 _HANGING = 5
 #: Where tests bring up clusters, then processes, run programs, and at last only call functions.
 _LONG_FIRST = ("e2e", "services", "helm", "libs")
+#: Whose files use one cluster that takes long to bring up; each of all others is a worker's own matter.
+_ONE_WORKER = ("e2e/accounts/",)
 #: Where npm puts a helm, if there is none on the PATH.
 _NPM = Path(__file__).resolve().parent / "helm" / "tests"
 
@@ -52,6 +56,18 @@ def pytest_collection_finish() -> None:
     """All tests there are stay until the end: from now on no collection of garbage walks them again."""
     gc.collect()
     gc.freeze()
+
+
+class _ByCluster(LoadFileScheduling):
+    """Gives a worker whole files, or whole folders of them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        shared = (folder for folder in _ONE_WORKER if nodeid.startswith(folder))
+        return next(shared, super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByCluster | None:
+    return _ByCluster(config, log) if config.option.dist == "loadfile" else None
 
 
 def pytest_report_header() -> str:

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from e2e.harness import Cluster, kai, local_cluster
+from e2e.harness import REAL, Cluster, kai, local_cluster
 from e2e.manifests import a_job, a_queue, as_yaml
 from kai.kube.client import KubeClient
 from kai.kube.resources import EVENTS, POD_GROUPS
@@ -31,6 +31,7 @@ def a_training(number, *, gpus, seconds):
     return job
 
 
+@pytest.mark.skipif(REAL, reason="what is foretold rests on what insight keeps, whatever the control plane")
 async def test_what_waits_starts_when_those_like_it_were_over(with_history):
     cluster = with_history
     await cluster.apply(as_yaml(a_queue(QUEUE)))

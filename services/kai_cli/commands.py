@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from kai.collector import paused
 from kai_cli import absence
 
 
@@ -144,15 +144,11 @@ def loaded(name: str) -> Any:
 
 
 def _imported(module: str) -> ModuleType:
-    """A module; what comes with it stays, so the collector looks at it neither while it grows nor later."""
+    """A module; what comes with it stays."""
     if module in sys.modules:
         return sys.modules[module]
-    gc.disable()
-    try:
+    with paused(lasting=True):
         return importlib.import_module(module)
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def _single(name: str, function: Callable[..., None], **more: Any) -> Any:

@@ -9,16 +9,18 @@ import typer
 
 from kai.kube.leases import Lease, leader_of
 from kai.kube.resources import LEASES
-from kai.model import release
+from kai.model import names, release
 from kai_cli.connection import Target, ask
 from kai_cli.output import Column, Format, FormatOption, document, emit, table
 
+#: Processes by their Leases; schedulers are called like theirs.
+_PROCESSES: Final = {lease: process for process, lease in names.LEASES.items()}
 _COLUMNS: Final = (Column("WHAT"), Column("VERSION"), Column("LEADER"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What is of which release; ``leader`` is who holds the Lease that ``what`` names."""
+    """What is of which release; ``leader`` is who holds its Lease."""
 
     what: str
     version: str
@@ -50,7 +52,11 @@ async def _of_cluster(target: Target) -> list[Release]:
     async with target.cluster() as client:
         server = await client.raw("/version")
         leases = await client.list(LEASES, namespace=target.namespace, type=Lease)
-    leaders = [(lease.metadata.name, leader) for lease in leases if (leader := leader_of(lease)) is not None]
+    leaders = [
+        (_PROCESSES.get(lease.metadata.name, lease.metadata.name), leader)
+        for lease in leases
+        if (leader := leader_of(lease)) is not None
+    ]
     return [
         Release(what="kubernetes", version=str(server.get("gitVersion", "unknown")).removeprefix("v")),
         *(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kai.kube.client import KubeClient
-from kai.kube.errors import Forbidden, KubeError
+from kai.kube.errors import Forbidden, NotFound
 from kai.kube.resources import CONFIGS, SCHEDULING_SHARDS
 from kai.model import names
 from kai.operands.spec.config import CONFIG_NAME
@@ -44,7 +44,7 @@ class Installation:
     scheduler_name: str
     #: The default one first.
     shards: dict[str, StateParams]
-    #: Why there may be more shards; empty where that is known.
+    #: Why this may not be all, or not so; empty where it is known.
     lacks: str = ""
 
 
@@ -53,17 +53,29 @@ async def read(client: KubeClient, *, namespace: str) -> Installation:
 
     Args:
         namespace: of the installation.
+
+    Raises:
+        KubeError: the API server cannot tell.
     """
-    everywhere = await _everywhere(client)
-    lacks = ""
-    pools = {""}
+    lacks: list[str] = []
+    everywhere, pools = _Everywhere(), {""}
+    try:
+        everywhere = (await client.get(CONFIGS, CONFIG_NAME, type=_Config)).spec.everywhere
+    except Forbidden:
+        kind = resource_name(CONFIGS)
+        lacks.append(
+            f"the installation is taken to go by the defaults ({names.SCHEDULER_NAME}, {names.QUEUE_LABEL}), "
+            f"as you may not get {kind}"
+        )
+    except NotFound:  # there is no operator
+        pass
     try:
         found = await client.list(SCHEDULING_SHARDS, type=_Shard)
         pools = {each.spec.partition_label_value for each in found} or pools
     except Forbidden:
         kind = resource_name(SCHEDULING_SHARDS)
-        lacks = f"other node pools than the default one are not seen, as you may not list {kind}"
-    except KubeError:  # there is no operator
+        lacks.append(f"other node pools than the default one are not seen, as you may not list {kind}")
+    except NotFound:
         pass
     shards = {
         pool or names.DEFAULT_SHARD: StateParams(
@@ -75,11 +87,4 @@ async def read(client: KubeClient, *, namespace: str) -> Installation:
         )
         for pool in sorted(pools)
     }
-    return Installation(everywhere.scheduler_name, shards, lacks)
-
-
-async def _everywhere(client: KubeClient) -> _Everywhere:
-    try:
-        return (await client.get(CONFIGS, CONFIG_NAME, type=_Config)).spec.everywhere
-    except KubeError:
-        return _Everywhere()
+    return Installation(everywhere.scheduler_name, shards, "; ".join(lacks))
