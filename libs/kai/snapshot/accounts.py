@@ -6,10 +6,13 @@ start.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Final, TypeVar
 
 from kai.model.faults import Fault
-from kai.model.ids import PodUid
+from kai.model.ids import PodGroupKey, PodUid
 from kai.snapshot import jobs, pods
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.group_order import GroupOrder
@@ -17,6 +20,7 @@ from kai.snapshot.rows import Job, Node, PodFacts, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, Status
 
 _K = TypeVar("_K", bound=str)
+_GROUP_OF: Final = attrgetter("facts.group_key")
 
 
 class Accounts:
@@ -62,6 +66,19 @@ class Accounts:
             self._cluster.unsound = True
             raise
 
+    def attach_all(self, tasks: Sequence[Task]) -> None:
+        """:meth:`attach` each of these, step by step for all of them.
+
+        Before: they are in no sum, and the ledger enters at once. Each is ours, has a group with one pod set
+        that takes part, no GPU claims and no vast class, is granted nothing, stands for no device, and has
+        neither failed nor been deleted.
+        """
+        try:
+            self._enter_all(tasks)
+        except Exception:
+            self._cluster.unsound = True
+            raise
+
     def detach(self, task: Task) -> None:
         """The inverse of :meth:`attach`.
 
@@ -102,14 +119,7 @@ class Accounts:
             members[uid] = task
             if job is not None and status is not Status.FAILED:
                 self._enlist(task, job)
-        node = None
-        if name := facts.node_name or facts.assumed_node:
-            here = cluster.on_node.get(name)
-            if here is None:
-                here = cluster.on_node[name] = {}
-            here[uid] = task
-            if ACTIVE_USED[status]:
-                node = cluster.nodes.by_name.get(name)
+        node = self._found_on_node(task, facts.node_name or facts.assumed_node)
         if node is not None and cls.vast and not cluster.ledger.holds.bears(task, node):
             node = None  # one that is overfull by all that can be counted is full without this pod, too
         if node is not None:
@@ -131,6 +141,42 @@ class Accounts:
                 cluster.ledger.charges.linger(task, task.cls.charge(memory))
             elif status is Status.PENDING:
                 cluster.ledger.charges.enqueue(task, cluster.min_gpu_memory_mib)
+
+    def _enter_all(self, tasks: Sequence[Task]) -> None:
+        cluster, ledger = self._cluster, self._cluster.ledger
+        now, after = cluster.now, cluster.params.stuck_in_releasing_seconds
+        for task in tasks:
+            task.status = pods.status(facts_of(task), now=now, stuck_after=after)
+        for key, members in groupby(tasks, _GROUP_OF):
+            self._enlist_all(key, {task.uid: task for task in members})
+        nodes = [self._found_on_node(task, facts_of(task).node_name) for task in tasks]
+        ledger.holds.hold_all(tasks, nodes)
+        ledger.charges.charge_all(tasks, nodes, cluster.min_gpu_memory_mib)
+
+    def _found_on_node(self, task: Task, name: str) -> Node | None:
+        """Let a task be found by the node of this name; returns the node where it holds resources there."""
+        if not name:
+            return None
+        cluster = self._cluster
+        here = cluster.on_node.get(name)
+        if here is None:
+            here = cluster.on_node[name] = {}
+        here[task.uid] = task
+        return cluster.nodes.by_name.get(name) if ACTIVE_USED[task.status] else None
+
+    def _enlist_all(self, key: PodGroupKey, tasks: dict[PodUid, Task]) -> None:
+        cluster = self._cluster
+        job = cluster.jobs[key]
+        assert job.single is not None
+        members = cluster.members.get(key)
+        if members is None:
+            cluster.members[key] = tasks
+        else:
+            members |= tasks
+        cluster.touched_jobs[key] = job
+        cluster.ledger.counts.join_all(tasks, job, job.single)
+        if job.pending:
+            cluster.pending_jobs[key] = job
 
     def shuts_out(self, job: Job, facts: PodFacts) -> bool:
         """Whether a pod may not be given a place as a part of a job."""

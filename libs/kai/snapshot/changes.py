@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kai.collector import paused
 from kai.model.faults import Fault
+from kai.model.objects import Pod
 from kai.snapshot.kinds import Kind
 from kai.snapshot.reports import Report
 from kai.snapshot.state import ClusterState
@@ -74,6 +76,9 @@ def take_in(state: ClusterState, changes: Changes) -> TakenIn:
     count = sum(map(len, changes.objects.values()))
     with paused(lasting=count > _WHOLE_CLUSTER):
         for kind, objects in changes.ordered():
+            if kind is Kind.POD and len(objects) > _WHOLE_CLUSTER:
+                _arrive(state, objects, taken)
+                continue
             for key, obj in objects.items():
                 _apply(state, kind, key, obj, taken)
     for report in changes.reports:
@@ -94,6 +99,25 @@ def _apply(state: ClusterState, kind: Kind, key: str, obj: Any, taken: TakenIn) 
             state.apply(kind, obj)
     except Exception as error:  # noqa: BLE001 (one object must not stop everybody's scheduling)
         taken.rejections.append(_rejected(state, kind, key, obj, error))
+
+
+def _arrive(state: ClusterState, objects: Mapping[str, Any], taken: TakenIn) -> None:
+    """The same for the pods of a whole cluster."""
+    arriving: list[Pod] = []
+    for key, obj in objects.items():
+        if isinstance(obj, Pod):
+            arriving.append(obj)
+        else:
+            _apply(state, Kind.POD, key, obj, taken)
+
+    def alone(pod: Pod) -> None:
+        _apply(state, Kind.POD, pod.key, pod, taken)
+
+    try:
+        state.arrive(arriving, alone=alone)
+    except Exception:  # noqa: BLE001 (a defect of ours; whichever pod it is shows when each comes alone)
+        for pod in arriving:
+            alone(pod)
 
 
 def _rejected(state: ClusterState, kind: Kind, key: str, obj: Any, error: Exception) -> Rejection:

@@ -127,8 +127,9 @@ class ClassTable:
 
     def _quick_key(self, pod: Pod, dra_gpus: int) -> bytes:
         """All inputs of a class, cheaply; pods that differ elsewhere only may share it."""
-        spec = pod.spec
+        spec, status = pod.spec, pod.status
         affinity = spec.affinity
+        told = status.container_statuses or status.init_container_statuses
         about_pods = spec.topology_spread_constraints or (
             affinity is not None and ("podAffinity" in affinity or "podAntiAffinity" in affinity)
         )
@@ -143,7 +144,7 @@ class ClassTable:
                 [container_key(each, pod) for each in spec.init_containers] if spec.init_containers else (),
                 spec.overhead,
                 spec.resources,
-                resized(pod) if spec.node_name else None,
+                resized(pod) if spec.node_name and (told or spec.resources is not None) else None,
                 spec.node_selector,
                 affinity,
                 spec.tolerations,
@@ -157,7 +158,7 @@ class ClassTable:
                 dra_gpus,
                 (pod.metadata.namespace, pod.metadata.labels) if about_pods else None,
                 bool(spec.resource_claims),
-                pod.status.qos_class if spec.containers and spec.containers[0].resources else "",
+                status.qos_class if spec.containers and spec.containers[0].resources else "",
             )
         )
 

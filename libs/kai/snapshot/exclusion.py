@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from kai.model.faults import Fault
+from dataclasses import replace
+from typing import Any
+
+from kai.model.faults import INVALID_OBJECT, Fault, OutOfBounds
 from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import Pod, PodGroup
-from kai.snapshot import pods, recount
+from kai.snapshot import pods, recount, refused
 from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.groups import GroupIntake
 from kai.snapshot.intake import Intake
+from kai.snapshot.kinds import Kind, object_uid
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.times import seconds
 
@@ -23,7 +27,56 @@ class Exclusion:
         self._intake = intake
         self._groups = groups
 
-    def keep_pod(self, pod: Pod, *, stand_in: Pod) -> None:
+    def refuse(self, kind: Kind, key: str, *, obj: Any, error: Exception) -> Fault:
+        """Go on without a version of an object, which holds what it holds; returns the fault that is told."""
+        message = str(error) if isinstance(error, OutOfBounds) else f"it cannot be taken in ({_named(error)})"
+        fault = Fault(
+            kind=kind.kubernetes, key=key, uid=object_uid(obj), reason=INVALID_OBJECT, message=message
+        )
+        try:
+            self._keep(kind, obj, fault)
+        except Exception as failed:  # noqa: BLE001 (then nothing of it is known, which is told as well)
+            message += f"; what it holds cannot be counted either ({_named(failed)})"
+            fault = replace(fault, message=message)
+        if self._cluster.unsound:
+            self.mend()
+        self._cluster.faults[kind, key] = fault
+        return fault
+
+    def unread(self, kind: Kind, key: str, *, uid: str, reason: str) -> Fault:
+        """Go on with what was taken in before of an object that nobody can read; returns the fault."""
+        message = f"it cannot be read ({reason}); leave out what is nested too deep, and numbers out of range"
+        fault = Fault(kind=kind.kubernetes, key=key, uid=uid, reason=INVALID_OBJECT, message=message)
+        self._cluster.faults[kind, key] = fault
+        return fault
+
+    def mend(self) -> None:
+        """Find all sums anew after something failed half-way; pods that cannot be in them are faults."""
+        for task, error in self.recount():
+            message = f"it cannot be put into the sums of its node and queue ({_named(error)})"
+            self._cluster.faults[Kind.POD, task.key] = Fault(
+                kind=Kind.POD.kubernetes, key=task.key, uid=task.uid, reason=INVALID_OBJECT, message=message
+            )
+
+    def _keep(self, kind: Kind, obj: Any, fault: Fault) -> None:
+        """Let an object hold what it holds, and go on without it otherwise."""
+        cluster = self._cluster
+        match kind:
+            case Kind.POD:
+                self._keep_pod(obj, stand_in=refused.pod_stand_in(obj, cluster.resources))
+            case Kind.NODE:
+                known = cluster.nodes.by_name.get(fault.key)
+                if known is not None:
+                    cluster.version += 1
+                    self._intake.take_in(Kind.NODE, refused.node_stand_in(known.object))
+            case Kind.POD_GROUP:
+                self._keep_pod_group(
+                    cluster.group_objects.get(PodGroupKey(fault.key)) or refused.group_stand_in(obj), fault
+                )
+            case _:
+                pass
+
+    def _keep_pod(self, pod: Pod, *, stand_in: Pod) -> None:
         """A pod on a node holds what it held, or else what ``stand_in`` asks for; others are forgotten."""
         cluster = self._cluster
         uid = PodUid(pod.metadata.uid or pod.key)
@@ -42,7 +95,7 @@ class Exclusion:
         )
         cluster.tasks_by_key[facts.key].bare = True
 
-    def keep_pod_group(self, group: PodGroup, fault: Fault) -> None:
+    def _keep_pod_group(self, group: PodGroup, fault: Fault) -> None:
         """The group's pods stay charged to its queue, and nothing is decided about it."""
         cluster = self._cluster
         key = PodGroupKey(group.key)
@@ -108,3 +161,7 @@ class Exclusion:
             except Exception as error:  # noqa: BLE001 (one pod must not cost all others their sums)
                 return task, error
         return None
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

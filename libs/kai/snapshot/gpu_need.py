@@ -21,7 +21,7 @@ GPU_ANNOTATIONS: Final = (names.GPU_FRACTION, names.GPU_MEMORY, names.MIG_PREFIX
 def gpu_annotations(pod: Pod) -> Sequence[tuple[str, str]]:
     """The annotations that ask for GPUs."""
     annotations = pod.metadata.annotations
-    if not annotations:
+    if not annotations or (len(annotations) == 1 and names.POD_GROUP_ANNOTATION in annotations):
         return ()
     keys = "".join(annotations)
     if names.GPU_FRACTION not in keys and names.GPU_MEMORY not in keys and names.MIG_PREFIX not in keys:

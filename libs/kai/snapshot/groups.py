@@ -154,9 +154,10 @@ class GroupIntake:
         # Where no subgroups are named, pods need not say to which they belong.
         if (len(leaves) == 1 and not group.spec.sub_groups) or error:
             (job.single,) = leaves.values()
-        subs = group.spec.sub_groups
-        constraints = (group.spec.topology_constraint, *(sub.topology_constraint for sub in subs or ()))
-        job.has_constraint = any(map(jobs.constraint, constraints))
+        whole, subs = group.spec.topology_constraint, group.spec.sub_groups
+        if whole is not None or subs:
+            constraints = (whole, *(sub.topology_constraint for sub in subs or ()))
+            job.has_constraint = any(map(jobs.constraint, constraints))
         if not cluster.group_order.needy_first:
             jobs.arrange(job, cluster.group_order)
         self._read_times(job, facts)

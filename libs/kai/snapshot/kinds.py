@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -60,6 +60,19 @@ _KUBERNETES: Final = {
     Kind.POD_DISRUPTION_BUDGET: "PodDisruptionBudget",
     Kind.NAMESPACE: "Namespace",
 }
+
+
+_LAST: Final = (Kind.NODE, Kind.POD_GROUP, Kind.POD)
+#: What others are charged to comes before them, so that everything is put into its sums once.
+_LOADING: Final = (*(kind for kind in Kind if kind not in _LAST), *_LAST)
+
+
+def by_kind(objects: Iterable[tuple[Kind, Any]]) -> list[tuple[Kind, list[Any]]]:
+    """Objects of each kind together, in the order in which many are best taken in."""
+    found: dict[Kind, list[Any]] = {}
+    for kind, obj in objects:
+        found.setdefault(kind, []).append(obj)
+    return sorted(found.items(), key=lambda item: _LOADING.index(item[0]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

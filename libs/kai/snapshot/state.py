@@ -6,17 +6,18 @@ of the decisions taken since (:class:`~kai.snapshot.rows.PodFacts`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import nullcontext
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
 from kai.collector import paused
 from kai.model.decisions import Allotment
-from kai.model.faults import INVALID_OBJECT, Fault, OutOfBounds
+from kai.model.faults import Fault, OutOfBounds
 from kai.model.ids import GpuGroup, PodGroupKey, PodUid
-from kai.snapshot import pods, refused, standing
+from kai.model.objects import Pod
+from kai.snapshot import pods, standing
 from kai.snapshot.accounts import Accounts, discard, facts_of
+from kai.snapshot.arrivals import Arrivals
 from kai.snapshot.check import check_state
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
@@ -25,16 +26,12 @@ from kai.snapshot.granted import Granted
 from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.groups import GroupIntake
 from kai.snapshot.intake import Intake
-from kai.snapshot.kinds import Kind, StateParams, object_key, object_uid
+from kai.snapshot.kinds import Kind, StateParams, by_kind, object_key
 from kai.snapshot.mementos import Memento, Mementos
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.spare import Shrinkage, forget_spare
 from kai.snapshot.standing import Standing
 from kai.snapshot.status import Status
-
-_LAST = (Kind.NODE, Kind.POD_GROUP, Kind.POD)
-#: In which order many objects are taken in.
-_LOADING: Final = (*(kind for kind in Kind if kind not in _LAST), *_LAST)
 
 
 class ClusterState(Cluster):
@@ -52,6 +49,7 @@ class ClusterState(Cluster):
         self._intake = Intake(self, self._accounts, self._granted, self._groups)
         self._exclusion = Exclusion(self, self._accounts, self._intake, self._groups)
         self._mementos = Mementos(self, self._accounts, self._intake)
+        self._arrivals = Arrivals(self, self._accounts, self._intake, self._exclusion)
         self._shrinkage = Shrinkage()
 
     # --- objects -------------------------------------------------------------------------------
@@ -87,56 +85,21 @@ class ClusterState(Cluster):
         Whatever holds resources, or says what others may hold, goes on to do so as far as that is known
         (:mod:`kai.snapshot.refused`), and takes no part in anything else.
         """
-        message = str(error) if isinstance(error, OutOfBounds) else f"it cannot be taken in ({_named(error)})"
-        fault = Fault(
-            kind=kind.kubernetes, key=key, uid=object_uid(obj), reason=INVALID_OBJECT, message=message
-        )
-        try:
-            self._keep(kind, obj, fault)
-        except Exception as failed:  # noqa: BLE001 (then nothing of it is known, which is told as well)
-            message += f"; what it holds cannot be counted either ({_named(failed)})"
-            fault = replace(fault, message=message)
-        if self.unsound:
-            self.mend()
-        self.faults[kind, key] = fault
-        return fault
-
-    def _keep(self, kind: Kind, obj: Any, fault: Fault) -> None:
-        """Let an object hold what it holds, and go on without it otherwise."""
-        match kind:
-            case Kind.POD:
-                self._exclusion.keep_pod(obj, stand_in=refused.pod_stand_in(obj, self.resources))
-            case Kind.NODE:
-                known = self.nodes.by_name.get(fault.key)
-                if known is not None:
-                    self.apply(Kind.NODE, refused.node_stand_in(known.object))
-            case Kind.POD_GROUP:
-                self._exclusion.keep_pod_group(
-                    self.group_objects.get(PodGroupKey(fault.key)) or refused.group_stand_in(obj), fault
-                )
-            case _:
-                pass
+        return self._exclusion.refuse(kind, key, obj=obj, error=error)
 
     def unread(self, kind: Kind, key: str, *, uid: str, reason: str) -> Fault:
         """The same where nobody can read the object at all: what was taken in before stays as it was.
 
         Returns the fault, which stays until a version can be taken in, or the object is gone.
         """
-        message = f"it cannot be read ({reason}); leave out what is nested too deep, and numbers out of range"
-        fault = Fault(kind=kind.kubernetes, key=key, uid=uid, reason=INVALID_OBJECT, message=message)
-        self.faults[kind, key] = fault
-        return fault
+        return self._exclusion.unread(kind, key, uid=uid, reason=reason)
 
     def mend(self) -> None:
         """Find all sums anew after something failed half-way; pods that cannot be in them are faults.
 
         Such pods are forgotten until their next version. Costs time by the number of pods.
         """
-        for task, error in self.recount():
-            message = f"it cannot be put into the sums of its node and queue ({_named(error)})"
-            self.faults[Kind.POD, task.key] = Fault(
-                kind=Kind.POD.kubernetes, key=task.key, uid=task.uid, reason=INVALID_OBJECT, message=message
-            )
+        self._exclusion.mend()
 
     def load(self, objects: Iterable[tuple[Kind, Any]]) -> None:
         """Take in many objects at once, as when a cluster is read for the first time; :meth:`take` each.
@@ -144,15 +107,31 @@ class ClusterState(Cluster):
         What others are charged to comes before them, so that everything is put into its sums once.
         """
         with paused(lasting=True):
-            by_kind: dict[Kind, list[Any]] = {}
-            for kind, obj in objects:
-                by_kind.setdefault(kind, []).append(obj)
-            for kind in sorted(by_kind, key=_LOADING.index):
+            for kind, arriving in by_kind(objects):
+                if kind is Kind.POD:
+                    self.arrive(arriving, alone=partial(self.take, kind))
+                    continue
                 if kind is Kind.POD_GROUP:
                     self._intake.refresh()
-                with self.ledger.at_once() if kind is Kind.POD else nullcontext():
-                    for obj in by_kind[kind]:
-                        self.take(kind, obj)
+                for obj in arriving:
+                    self.take(kind, obj)
+
+    def arrive(self, arriving: Iterable[Pod], *, alone: Callable[[Pod], object]) -> None:
+        """:meth:`apply` many pods in this order: most of them are new, and take little each.
+
+        ``alone`` takes in one of which more has to be known, or with which something is wrong. What it raises
+        ends it, and the pods that came before are taken in.
+        """
+        self._intake.refresh()
+        try:
+            with self.ledger.at_once():
+                self._arrivals.take_in(arriving, alone=alone)
+        except Exception:
+            self.unsound = True
+            raise
+        finally:
+            if self.unsound:
+                self.mend()
 
     def remove(self, kind: Kind, key: str) -> None:
         """Forget an object by ``namespace/name`` (or name); unknown keys are ignored.
@@ -498,10 +477,6 @@ class ClusterState(Cluster):
             AssertionError: a sum is wrong; it names node, queue or job.
         """
         check_state(self)
-
-
-def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 __all__ = ["ClusterState", "Kind", "StateParams", "object_key"]

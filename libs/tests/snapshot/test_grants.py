@@ -10,6 +10,7 @@ from kai.engine import Engine
 from kai.model import names
 from kai.model.claims import Claim, Grant
 from kai.model.faults import NOT_AS_GRANTED
+from kai.model.objects import Pod
 from kai.snapshot import codec
 from kai.snapshot.amounts import SharedDevice, Totals
 from kai.snapshot.state import ClusterState, Kind
@@ -20,7 +21,7 @@ WIDE = Grant(2, portion_centi=40)
 MEMORY = Grant(1, memory_mib=8_000)
 
 
-def a_reservation(group, *, node="n", **claims):
+def a_reservation(group: str, *, node: str = "n", **claims: Claim | Grant) -> Pod:
     """A reservation pod, with grants by pod name, or claims."""
     pod = a_pod(f"r-{group}", gpus=1, node=node, namespace=names.RESERVATION_NAMESPACE, scheduler="")
     pod.metadata.labels = {names.APP_LABEL: names.RESERVATION_APP, names.GPU_GROUP_LABEL: group}

@@ -198,7 +198,12 @@ def test_a_pod_that_cannot_be_charged_while_many_are_loaded_leaves_all_sums_righ
         if task.name == "p2":
             raise OutOfBounds("memory", 1, "less")
 
+    def fails_for_all(tasks, nodes) -> None:
+        for task, node in zip(tasks, nodes, strict=True):
+            fails_for_one(task, node, (), releasing=False)
+
     monkeypatch.setattr(state.ledger.holds, "hold", fails_for_one)
+    monkeypatch.setattr(state.ledger.holds, "hold_all", fails_for_all)
     state.load((Kind.POD, a_pod(f"p{number}", group="g", gpus=1, node="n")) for number in range(4))
     state.settle(NOW)
     assert list(state.faults) == [(Kind.POD, "default/p2")]

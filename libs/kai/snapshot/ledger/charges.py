@@ -12,7 +12,8 @@ from kai.model.ids import PodGroupKey
 from kai.snapshot.amounts import GPU_CENTI, NOTHING, Amounts, Totals
 from kai.snapshot.core import core_amounts
 from kai.snapshot.resources import CPU, GPU, MEMORY
-from kai.snapshot.rows import Job, Queue, Task
+from kai.snapshot.rows import Job, Node, Queue, Task
+from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 from kai.snapshot.table import cells
 
 
@@ -22,6 +23,8 @@ class _Late:
 
     #: By queue, whether others may take it, and what each task is charged: how many there are.
     counts: dict[tuple[Queue, bool, Amounts], int] = field(default_factory=dict)
+    #: By queue, and what each pending task requests: how many there are.
+    asked: dict[tuple[Queue, Amounts], int] = field(default_factory=dict)
     #: Semi-preemptible jobs of such tasks.
     jobs: dict[PodGroupKey, Job] = field(default_factory=dict)
 
@@ -75,6 +78,31 @@ class QueueCharges:
             late.counts[key] = late.counts.get(key, 0) + 1
             if job.semi_preemptible:
                 late.jobs[job.key] = job
+
+    def charge_all(
+        self, tasks: Sequence[Task], nodes: Sequence[Node | None], least_gpu_memory_mib: int
+    ) -> None:
+        """:meth:`charge` or :meth:`enqueue` for each of many tasks, by its state.
+
+        Before: it is deferred. ``nodes`` are those on which they hold resources; wherever there is none GPUs
+        have ``least_gpu_memory_mib``.
+        """
+        late = self._late
+        assert late is not None
+        held, asked = late.counts, late.asked
+        for task, node in zip(tasks, nodes, strict=True):
+            job, status = task.job, task.status
+            assert job is not None
+            if ACTIVE_ALLOCATED[status]:
+                memory = least_gpu_memory_mib if node is None else node.gpu_memory_mib
+                task.charged = charged = task.cls.charge(memory)
+                key = (job.queue, job.preemptible or job.semi_preemptible, charged)
+                held[key] = held.get(key, 0) + 1
+                if job.semi_preemptible:
+                    late.jobs[job.key] = job
+            elif status is Status.PENDING:
+                wanted = (job.queue, task.cls.charge(least_gpu_memory_mib))
+                asked[wanted] = asked.get(wanted, 0) + 1
 
     def discharge(self, task: Task) -> None:
         """The inverse of :meth:`charge`.
@@ -183,6 +211,12 @@ class QueueCharges:
             self.add(
                 queue, cpu_millis * count, memory_bytes * count, gpu_centi * count, preemptible=preemptible
             )
+        for (queue, (cpu_millis, memory_bytes, gpu_centi)), count in late.asked.items():
+            for above in queue.path:
+                requested = above.pending
+                requested.cpu_millis += cpu_millis * count
+                requested.memory_bytes += memory_bytes * count
+                requested.gpu_centi += gpu_centi * count
         for job in late.jobs.values():
             self.settle_core(job)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from kai.model.decisions import Allotment
+from kai.model.ids import PodUid
+from kai.model.remembered import forgettable
 from kai.snapshot.rows import Job, PodSet, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Status
 
@@ -39,6 +42,13 @@ STEPS: Final = [
 _ONE_LESS: Final = [STEPS[old][Status.RELEASING] == (0, 0, -1, 0, 0, 0, 0) for old in Status]
 
 
+@forgettable
+@lru_cache(maxsize=1024)
+def _counts(status: Status, times: int) -> tuple[int, ...]:
+    """What so many tasks in a state add to."""
+    return tuple(times * each for each in _COUNTS[status])
+
+
 class GroupCounts:
     """Counts tasks in their pod groups."""
 
@@ -52,6 +62,18 @@ class GroupCounts:
         pod_set.tasks[task.uid] = task
         pod_set.ordered = None
         move(job, pod_set, _COUNTS[task.status])
+
+    def join_all(self, tasks: Mapping[PodUid, Task], job: Job, pod_set: PodSet) -> None:
+        """:meth:`join` for tasks of one pod set."""
+        pod_set.tasks.update(tasks)
+        pod_set.ordered = None
+        counts: dict[Status, int] = {}
+        for task in tasks.values():
+            task.job, task.pod_set = job, pod_set
+            status = task.status
+            counts[status] = counts.get(status, 0) + 1
+        for status, count in counts.items():
+            move(job, pod_set, _counts(status, count))
 
     def leave(self, task: Task) -> None:
         """The inverse of :meth:`join`.

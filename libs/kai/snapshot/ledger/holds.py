@@ -6,6 +6,7 @@ What a shared device counts against its node says :class:`~kai.snapshot.amounts.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kai.model.ids import GpuGroup
@@ -69,6 +70,30 @@ class NodeHolds:
                 self._share(node, group, held_mib=size, releasing_mib=size if releasing else 0)
         for claim, gpus in task.claims:
             self.claim(node, claim, gpus, users=1, releasing=1 if releasing else 0)
+
+    def hold_all(self, tasks: Sequence[Task], nodes: Sequence[Node | None]) -> None:
+        """:meth:`hold` for each of many tasks, with its node, or None where it holds nothing.
+
+        Before: it is deferred. None of them is being released, stands for a device or has a vast class; the
+        shared devices that they have are those that their pods name.
+        """
+        late = self._late
+        assert late is not None
+        for task, node in zip(tasks, nodes, strict=True):
+            if node is None:
+                continue
+            cls = task.cls
+            if cls.shared or cls.legacy_mig:
+                self.hold(
+                    task, node, task.facts.group_ids if task.facts and cls.shared else (), releasing=False
+                )
+                continue
+            task.node, task.releasing = node, False
+            node.tasks[task.uid] = task
+            rows = late.get(cls)
+            if rows is None:
+                rows = late[cls] = []
+            rows.append(node.row)
 
     def unhold(self, task: Task) -> None:
         """The inverse of :meth:`hold`.

@@ -55,8 +55,10 @@ class Ledger:
             yield
         finally:
             self._at_once = False
-            self.charges.enter_deferred()
-            self.holds.enter_deferred()
+            try:
+                self.charges.enter_deferred()
+            finally:
+                self.holds.enter_deferred()
 
     def _defer(self) -> None:
         self._at_once = True
