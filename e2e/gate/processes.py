@@ -61,17 +61,22 @@ def run(command: Sequence[str], *, seconds: float | None, aside: bool = False) -
         reader.join(_READ_SECONDS)
         lines = [line.decode(errors="replace") for line in tuple(kept)]
         if aside:
-            sys.stdout.writelines(lines)
+            sys.stdout.writelines(f"{line}\n" for line in lines)
     return Ended(status, tuple(line.rstrip() for line in lines[-LAST_LINES:]))
 
 
 def _read(output: IO[bytes], kept: deque[bytes], passed_on: bool) -> None:
     with output:
-        for line in output:
-            kept.append(line)
+        rest = b""
+        # Not line by line: a test run shows its progress within one.
+        while some := os.read(output.fileno(), 2**16):
             if passed_on:
-                sys.stdout.write(line.decode(errors="replace"))
+                sys.stdout.write(some.decode(errors="replace"))
                 sys.stdout.flush()
+            *lines, rest = (rest + some).split(b"\n")
+            kept.extend(lines)
+        if rest:
+            kept.append(rest)
 
 
 def _heed_interrupts() -> None:

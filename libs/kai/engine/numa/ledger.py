@@ -138,6 +138,20 @@ class NumaLedger:
         """Give back what was charged."""
         self._add(node, allocation, 1)
 
+    def expect(self, node: str, allocation: ZoneAllocation) -> None:
+        """Count what a pod is about to give back, as far as its zones do not have it back already."""
+        zones = self._nodes.get(node)
+        if zones is None:
+            return
+        for zone, amounts in allocation:
+            left, whole = self._available[node][zone], zones.allocatable[zone]
+            back = tuple(
+                (name, min(amount, whole.get(name, 0) - left[name]))
+                for name, amount in amounts
+                if name in left and left[name] < whole.get(name, 0)
+            )
+            self._add(node, (ZoneShare(zone, back),), 1)
+
     def mark(self) -> int:
         """A point to go back to."""
         return len(self._log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -22,7 +23,10 @@ from kai.model.numa import NodeResourceTopology
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.state import Kind
-from kai.snapshot.status import ACTIVE_ALLOCATED
+from kai.snapshot.status import ACTIVE_ALLOCATED, Status
+
+#: Of those that hold something, who is on the node already.
+_THERE: Final = frozenset({Status.BOUND, Status.RUNNING})
 
 
 def opened(handle: Handle) -> Iterator[Plugin]:
@@ -48,20 +52,29 @@ class NumaZones(NodeFilter, Scorer, Tracker):
             )
         for node in handle.nodes.nodes:
             for task in node.tasks.values():
-                self._recall(task, node, charge=not trust)
+                self._recall(task, node, reported=trust)
 
-    def _recall(self, task: Task, node: Node, *, charge: bool) -> None:
-        facts = task.facts
-        if facts is None or not ACTIVE_ALLOCATED[task.status]:
+    def _recall(self, task: Task, node: Node, *, reported: bool) -> None:
+        """Put what a pod holds into the zones; ``reported``: nodes say what is left beside those that run.
+
+        A node knows nothing of who is on his way there. Those who leave have theirs until they are gone;
+        who waits may count on it, else others would be evicted for it, too.
+        """
+        facts, leaves = task.facts, reported and task.releasing
+        if facts is None or not (leaves or ACTIVE_ALLOCATED[task.status]):
             return
         assumed = (facts.assumed_allotment or NO_ALLOTMENT).numa
         if facts.pod is None and not assumed:
             return
         allocation = self._ledger.recorded(facts.pod or task.cls.pod, node.name, assumed=assumed)
-        if allocation:
-            self._held[task.uid] = (node.name, allocation)
-            if charge:
-                self._ledger.charge(node.name, allocation)
+        if not allocation:
+            return
+        if leaves:
+            self._ledger.expect(node.name, allocation)
+            return
+        self._held[task.uid] = (node.name, allocation)
+        if not (reported and task.status in _THERE):
+            self._ledger.charge(node.name, allocation)
 
     def _request(self, cls: TaskClass) -> NumaRequest | None:
         if cls.id not in self._requests:
