@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 
 # Tests start some thousand processes, each of which would compile all its modules where a machine keeps no bytecode.
 unexport PYTHONDONTWRITEBYTECODE
+# What is imported is what is installed, not what somebody's shell names beside it.
+unexport PYTHONPATH
 # They start helm some hundred times, and dozens of API servers: such lives are too short to tidy up in.
 export GOGC ?= 400
 

@@ -25,8 +25,8 @@ from kai.snapshot.changes import Changes, take_in
 from kai.snapshot.rows import PodFacts, Task
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import Status
-from tests.snapshot.test_grants import a_reservation
-from tests.snapshot.test_state import _sums
+from libs.tests.snapshot.test_grants import a_reservation
+from libs.tests.snapshot.test_state import _sums
 
 
 def _image(state: ClusterState) -> object:
