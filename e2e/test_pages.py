@@ -2,7 +2,6 @@
 
 import pytest
 
-from e2e.harness import ROOT
 from e2e.page import Page
 from kai.kube.resources import CONFIG_MAPS, QUEUES
 from kai.model import names
@@ -103,10 +102,3 @@ async def test_topology(page, node):
     assert found["page-segments-0-0"] == found["page-segments-0-1"]
     assert found["page-segments-1-0"] == found["page-segments-1-1"]
     assert len({zone for zone, _ in found.values()}) == 1
-
-
-async def test_fairness_over_time(cluster):
-    made = await cluster.apply((ROOT / "docs/examples/time-based-fairness.yaml").read_text())
-    assert made[0]["spec"]["usageDBConfig"]["usageParams"]["windowSize"] == "2w"
-    for body in reversed(made):
-        await cluster.delete(body["apiVersion"], body["kind"], body["metadata"]["name"])

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from deadlines import eventually
 from e2e import prometheus
-from e2e.harness import REAL, chart_cluster, local_cluster
+from e2e.harness import REAL, ROOT, chart_cluster, local_cluster
 from e2e.installation import change, changed, leader, ready, soon, there, until_ready
 from e2e.manifests import a_job, a_pod, as_yaml
 from e2e.metrics import target, total
@@ -145,6 +145,16 @@ async def shares_follow_the_past(cluster, namespace, queue):
 @pytest.mark.parametrize("embedded", ["redis"], indirect=True)
 async def test_who_used_much_gets_less_where_nothing_but_redis_is_there(cluster, queue, namespace):
     await shares_follow_the_past(cluster, namespace, queue)
+
+
+@_BY_OURSELVES
+@pytest.mark.parametrize("embedded", ["redis"], indirect=True)
+async def test_the_manifests_of_the_page_are_taken(cluster):
+    made = await cluster.apply((ROOT / "docs/examples/time-based-fairness.yaml").read_text())
+    assert made[0]["spec"]["usageDBConfig"]["usageParams"]["windowSize"] == "2w"
+    for queue in reversed(made[1:]):
+        await cluster.delete(queue["apiVersion"], queue["kind"], queue["metadata"]["name"])
+    await cluster.delete(made[0]["apiVersion"], made[0]["kind"], made[0]["metadata"]["name"])
 
 
 @_BY_OURSELVES
