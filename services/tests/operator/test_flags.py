@@ -61,6 +61,7 @@ def settings_of(module: str) -> type[ServiceSettings]:
 
 
 @cache
+@cache
 def reads(module: str, *arguments: str) -> bool:
     try:
         settings = settings_of(module).parse([*arguments])

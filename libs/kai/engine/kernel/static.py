@@ -15,6 +15,7 @@ from kai.snapshot.nodes import unavailable
 from kai.snapshot.rows import Node
 
 _BY_CLAIMS_ONLY = "node offers its GPUs by resource claims only"
+_NO_PARTS = "node offers GPUs by resource claims, and no parts of GPUs therefore"
 K = TypeVar("K", bound=Hashable)
 
 
@@ -130,7 +131,7 @@ class StaticFilters:
             return
         if self._by_claims:
             if cls.shared:
-                yield _BY_CLAIMS_ONLY, self._each(lambda node: not node.dra_gpus)
+                yield _NO_PARTS, self._each(lambda node: not node.dra_gpus)
             elif cls.kind is GpuKind.WHOLE:
                 yield (
                     _BY_CLAIMS_ONLY,

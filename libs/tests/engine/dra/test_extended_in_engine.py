@@ -2,7 +2,7 @@
 
 from kai.engine import EngineParams, SchedulerConfig
 from kai.snapshot.state import Kind
-from libs.tests.engine.builders import a_node, a_single, a_state, add, claiming, cycle
+from libs.tests.engine.builders import a_node, a_single, a_state, add, claiming, cycle, outcomes
 from libs.tests.engine.dra.builders import a_class, a_slice, in_cluster
 
 RESOURCE = "example.com/gpu"
@@ -139,6 +139,16 @@ def test_a_device_plugin_beside_claims_limits_what_a_pod_asks_for():
     add(state, asking("large", gpus=3, resource=GPU))
     add(state, asking("small", gpus=2, resource=GPU))
     assert list(binds(state)) == ["small"]
+
+
+def test_who_finds_no_gpu_beside_claims_is_told_why():
+    state = offering(devices=4, plugin=2, resource=GPU)
+    state.remove(Kind.DEVICE_CLASS, "gpus")
+    part = a_single("part", namespace="ns", fraction=0.5)
+    add(state, asking("whole", gpus=3, resource=GPU), part)
+    told = outcomes(cycle(state, SchedulerConfig.parse("actions: allocate")))
+    assert "1 node offers its GPUs by resource claims only" in told["whole"].message
+    assert "1 node offers GPUs by resource claims, and no parts of GPUs therefore" in told["part"].message
 
 
 def test_a_node_with_devices_for_a_later_alternative_only_is_not_passed_over():
