@@ -19,7 +19,7 @@ from kai.live.waiting import Known
 from kai.wire.errors import WireError
 from kai.wire.history import HistoryClient
 from kai_cli.connection import Target
-from kai_cli.looking.following import Following
+from kai_cli.looking.current import Current
 from kai_insight.live.knowledge import Unknown, processes_of
 from kai_insight.live.told import Forecasts, ProcessTold, StoreTold
 
@@ -33,14 +33,14 @@ SOON_SECONDS: Final = 3.0
 class OwnKnowledge:
     """With the rights of the kubeconfig."""
 
-    def __init__(self, target: Target, client: KubeClient, following: Following) -> None:
+    def __init__(self, target: Target, client: KubeClient, current: Current) -> None:
         self._target = target
         self._client = client
-        self._following = following
+        self._current = current
 
     def known(self, shard: str) -> Known:
         """What was found of the groups of a shard that wait."""
-        return self._following.known(shard)
+        return self._current.known(shard)
 
     async def has_history(self) -> bool:
         """Whether insight answers."""

@@ -18,8 +18,9 @@ from kai.simulate.changes import Change, ChangeRefused
 from kai.snapshot.state import ClusterState
 from kai_cli.connection import Target
 from kai_cli.looking import history, installation
+from kai_cli.looking.current import Current
 from kai_cli.looking.door import ENTRY, Door
-from kai_cli.looking.following import Following, kinds_followed
+from kai_cli.looking.following import kinds_followed
 from kai_cli.looking.knowledge import OwnKnowledge
 from kai_cli.looking.rights import OwnRights, own_name, readable
 from kai_cli.submitting import submitted
@@ -113,10 +114,10 @@ class PageServer:
         return await self._packer.json(request, await self._answers.followed(question, caller, work))
 
 
-async def _followed(following: Following, live: Live) -> None:
+async def _followed(current: Current, live: Live) -> None:
     """Until cancelled, or the API server knows us no more, which is told to whoever looks."""
     try:
-        await following.run()
+        await current.run()
     except* Unauthorized:
         live.away = "the API server takes the credentials of the kubeconfig no more; start kai ui again"
     except* Exception as failed:  # noqa: BLE001 (whoever looks is told)
@@ -147,8 +148,8 @@ async def serving(target: Target, client: KubeClient, *, port: int) -> AsyncIter
     found = await readable(client, kinds_followed(client))
     live = Live()
     installed = await installation.read(client, namespace=target.namespace)
-    following = Following(client, live, found, installed)
-    knowledge = OwnKnowledge(target, client, following)
+    current = Current(client, live, found, installed, namespace=target.namespace)
+    knowledge = OwnKnowledge(target, client, current)
     door, copies = Door(await own_name(client)), Copies(most_pods=_MOST_PODS)
     answers = LiveAnswers(
         live,
@@ -166,7 +167,7 @@ async def serving(target: Target, client: KubeClient, *, port: int) -> AsyncIter
         shutdown_timeout=1.0,
     )
     await runner.setup()
-    task = asyncio.create_task(_followed(following, live), name="follow the cluster")
+    task = asyncio.create_task(_followed(current, live), name="follow the cluster")
     try:
         door.open_at(*await listen_on(runner, _HOST, port, flag="--port"))
         yield door.address

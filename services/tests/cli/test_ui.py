@@ -33,6 +33,7 @@ from kai.observe import new_registry
 from kai.wire.serving import serve
 from kai.wire.v1.history_pb2_grpc import add_HistoryServiceServicer_to_server
 from kai_cli.connection import Target
+from kai_cli.looking import current
 from kai_cli.looking.server import serving
 from kai_cli.ui import _opened
 from kai_insight.forecasts import Forecasts
@@ -423,6 +424,23 @@ async def test_each_node_pool_that_has_a_scheduler_is_a_shard_of_its_own(town):
             assert [each["name"] for each in rows["items"]] == [waits]
         life = await looked.answer("live/workload?namespace=team&name=large&shard=h200")
         assert life["answer"]["reason"]["code"]
+
+
+async def test_a_shard_that_comes_while_somebody_looks_is_seen(town, monkeypatch):
+    monkeypatch.setattr(current, "LOOK_SECONDS", 0.1)
+    async with looking(town.kubeconfig) as looked:
+        await looked.enter()
+        assert [each["name"] for each in (await looked.known())["shards"]] == ["default"]
+        await town.admin.create(SCHEDULING_SHARDS, {"metadata": {"name": "default"}, "spec": {}})
+        large = {"metadata": {"name": "large"}, "spec": {"partitionLabelValue": "h200"}}
+        await town.admin.create(SCHEDULING_SHARDS, large)
+
+        async def shards():
+            return {each["name"]: each["nodes"] for each in (await looked.answer("live"))["shards"]}
+
+        await eventually(shards, lambda told: told == {"default": 1, "h200": 0})
+        await town.admin.delete(SCHEDULING_SHARDS, "large")
+        await eventually(shards, lambda told: told == {"default": 1})
 
 
 async def test_who_may_not_read_what_the_installation_goes_by_is_told_what_is_taken_for_granted(town):
