@@ -22,7 +22,7 @@ from kai.snapshot import codec
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import ACTIVE_USED, Status
-from libs.tests.engine.builders import NOW, Objects, a_group, a_node, a_pod, a_queue, a_state
+from libs.tests.engine.builders import NOW, Objects, a_group, a_pod, a_state
 from libs.tests.engine.random_worlds import a_copy, carry_out, fuzz, random_objects
 
 
@@ -227,27 +227,7 @@ def test_the_best_node_is_the_first_with_the_highest_score(world: int) -> None:
 
 
 @fuzz
-def test_seats_taken_in_a_row_are_those_of_the_best_nodes(world: int) -> None:
-    state = a_state(random_objects(world, sharing=False))
-    session = Engine().open(state, NOW)
-    pending = [task for task in state.tasks.values() if task.status is Status.PENDING]
-    pending.sort(key=lambda task: (task.cls.id, task.uid))
-    for task in pending:
-        scores = [session.view(task.cls).score_of(row) for row in range(len(state.nodes))]
-        best = int(np.argmax(scores))
-        free = scores[best] != NEVER and session.fits_now(task.cls, best)
-        assert session.view(task.cls).best_now() == (best if free else -1)
-        if free:
-            session.decisions.bind((task,), state.nodes.nodes[best])
-            session.view(task.cls).took_slots(1)
-        elif scores[best] != NEVER:
-            session.statement().pipeline(task, state.nodes.nodes[best])
-        assert (state.nodes.idle + state.nodes.releasing >= 0).all()
-    state.check()
-
-
-@fuzz
-def test_equal_jobs_placed_together_go_where_each_alone_would(world: int) -> None:
+def test_jobs_placed_together_go_where_each_alone_would(world: int) -> None:
     rng = random.Random(world)
     objects = [
         each for each in random_objects(world, sharing=False) if each[0] not in (Kind.POD, Kind.POD_GROUP)
@@ -258,7 +238,7 @@ def test_equal_jobs_placed_together_go_where_each_alone_would(world: int) -> Non
             f"job-{i}", queue=rng.choice(leaves), created=i // 3, priority=rng.choice(["train", "build"])
         )
         pods = (
-            a_pod(f"job-{i}-{n}", group=f"job-{i}", gpus=rng.choice([1, 1, 1, 2]))
+            a_pod(f"job-{i}-{n}", group=f"job-{i}", gpus=rng.choice([1, 1, 1, 2]), cpu=rng.choice("1124"))
             for n in range(rng.choice([1, 1, 1, 2]))
         )
         objects += [(Kind.POD_GROUP, group), *((Kind.POD, pod) for pod in pods)]
@@ -267,31 +247,6 @@ def test_equal_jobs_placed_together_go_where_each_alone_would(world: int) -> Non
         alone = Engine().run(a_state(objects), NOW)
     for name in ("binds", "evictions", "nominations", "outcomes", "shares"):
         assert getattr(together, name) == getattr(alone, name), name
-
-
-def test_a_seat_is_not_what_is_promised_to_somebody_else() -> None:
-    objects: Objects = [
-        (Kind.NODE, a_node("n1", gpus=5)),
-        (Kind.QUEUE, a_queue("top")),
-        (Kind.QUEUE, a_queue("team", parent="top")),
-    ]
-    pods = (("leaves", 2, "n1"), ("large", 4, ""), ("small-0", 1, ""), ("small-1", 1, ""))
-    for name, gpus, node in pods:
-        pod = a_pod(name, group=name, gpus=gpus, node=node, deleted=NOW - 5 if node else 0)
-        objects += [(Kind.POD_GROUP, a_group(name, queue="team")), (Kind.POD, pod)]
-    state = a_state(objects)
-    session = Engine().open(state, NOW)
-    large, small = state.task("default/large"), state.task("default/small-0")
-    assert large is not None
-    assert small is not None
-    node = state.nodes.nodes[0]
-    statement = session.statement()
-    statement.pipeline(large, node)  # of 3 idle and 2 leaving devices 1 is left
-    view = session.view(small.cls)
-    assert (view.best_now(), view.slots) == (node.row, 1)
-    statement.allocate(small, node)
-    view.took_slots(1)
-    assert view.best_now() == -1
 
 
 @fuzz

@@ -172,9 +172,9 @@ class Rows:
     def _pairs(self, done: Exchange) -> Iterator[_Pair]:
         """Jobs that come after one and are alike, each with the victim that would be the first by then."""
         session, cls, source = self._session, done.tasks[0].cls, done.solution.source
-        view = session.plain_view(cls)
-        if view is None or session.foreign or cls.kind is not GpuKind.WHOLE or done.like is None:
+        if not session.plain(cls) or session.foreign or cls.kind is not GpuKind.WHOLE or done.like is None:
             return
+        view = session.view(cls)
         if view.best() >= 0:
             return
         jobs = self._waiting.upcoming(done.job.queue, self._length + 1)
@@ -201,10 +201,10 @@ class Rows:
 
     def _view_of_equal(self, victim: TaskClass, taker: TaskClass) -> ClassView | None:
         """The view of a class of victims that leave just the room that a taker needs, and find no other."""
-        view = self._session.plain_view(victim)
-        if view is None or sorted(victim.items) != sorted(taker.items) or view.best() >= 0:
+        if not self._session.plain(victim) or sorted(victim.items) != sorted(taker.items):
             return None
-        return view
+        view = self._session.view(victim)
+        return view if view.best() < 0 else None
 
     def _served(self, pairs: list[_Pair]) -> Exchange | None:
         """Serve all, if the last of them may take its place; None if not, and then nothing is decided."""

@@ -120,7 +120,7 @@ class Decisions:
         statement.log.clear()
 
     def bind(self, tasks: Sequence[Task], node: Node) -> None:
-        """Decide to bind pods of one class that wait, at once, in this order.
+        """Decide to bind pods that wait to one node, at once, in this order.
 
         Before: there is room for all, they share no devices, and no plugin tracks them. After: they hold
         their resources, and are in ``binds``.

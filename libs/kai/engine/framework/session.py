@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from kai.engine.config import PluginOption, SchedulerConfig
 from kai.engine.config.arguments import ConfigError
@@ -16,9 +16,10 @@ from kai.engine.framework.protocols import NodeSets, Opener, Plugin
 from kai.engine.framework.resolved import Concerned, Plugins
 from kai.engine.framework.statement import Statement
 from kai.engine.framework.victims import ANYBODY, VictimRules, both
-from kai.engine.kernel.preferences import preferences
+from kai.engine.kernel.seats import Seating
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ClassView
+from kai.engine.kernel.views import Views
 from kai.engine.queueing.chunks import only_task
 from kai.engine.queueing.disruption import victim_key
 from kai.engine.queueing.order import KeyOfJob
@@ -42,11 +43,10 @@ _MANY_VIEWS = 512
 #: What classes may demand of nodes, while these are the same.
 _FILTERS: Final = Kept[StaticFilters](lent=as_it_is)
 #: What each class demands of nodes, and its fits and scores, while nodes and options are the same.
-_VIEWS: Final = Kept[dict[int, ClassView]](lent=dict)
+_VIEWS: Final = Kept[Views](lent=Views.lent)
 #: Possible victims by queue.
 _POOLS: Final = Kept[Pools]()
 _NO_PLUGINS: Final[Mapping[str, Opener]] = {}
-_UNKNOWN: Any = object()
 _UNTOLD: Final = (
     "plugin {name!r} chooses sets of nodes for groups, and its PluginSpec does not say so; "
     "write node_sets=True there"
@@ -110,7 +110,8 @@ class Session:
         started = self._opening_took("proportion", started)
         self._open_filters()
         self._opening_took("predicates", started)
-        self._plain_views: dict[int, ClassView | None] = {}
+        #: By class.
+        self._plain: dict[int, bool] = {}
         self.handle = self._handle()
         self.plugins = Plugins(self._opened(plugins))
         #: Whether there are plugins of other packages: what these go by nobody knows.
@@ -146,9 +147,12 @@ class Session:
 
     def _open_filters(self) -> None:
         stamp = (self.nodes.epoch, self.options, self.predicates)
-        self._views = _VIEWS.get(self.state.kept, stamp, dict)
-        if len(self._views) > _MANY_VIEWS:
-            self._views.clear()
+        views = _VIEWS.get(self.state.kept, stamp, lambda: Views(self.nodes, self.static, self.options))
+        if len(views) > _MANY_VIEWS:
+            views.clear()
+        self._views = views
+        #: Where pods of plain classes begin at once.
+        self.seating = Seating(views, self.nodes)
 
     def _handle(self) -> Handle:
         """Knows nobody who knows the session: this and all it holds would wait for garbage collection."""
@@ -226,26 +230,18 @@ class Session:
         One view for each class, kept over cycles while no node's object changes. The first costs time by the
         number of nodes, a refresh by those on which something came or went.
         """
-        view = self._views.get(cls.id)
-        if view is None:
-            allowed = self.static.mask(cls)
-            preferred = preferences(self.static, cls, allowed) if self.options.preferences else None
-            view = self._views[cls.id] = ClassView(
-                cls, self.nodes, allowed, options=self.options, preferred=preferred
-            )
-        return view
+        return self._views.of(cls)
 
-    def plain_view(self, cls: TaskClass) -> ClassView | None:
-        """The view of a class of which nothing but amounts and static filters matters; None for others.
+    def plain(self, cls: TaskClass) -> bool:
+        """Whether nothing but amounts and static filters matters of a class.
 
         Pods of such a class may be placed without a statement. Found out once for each class in a cycle.
         """
-        known = self._plain_views.get(cls.id, _UNKNOWN)
-        if known is _UNKNOWN:
+        known = self._plain.get(cls.id)
+        if known is None:
             special = cls.shared or self.tracked or self.concerned(cls) is not None
-            known = self._plain_views[cls.id] = None if special else self.view(cls)
-        found: ClassView | None = known
-        return found
+            known = self._plain[cls.id] = not special
+        return known
 
     def fits_now(self, cls: TaskClass, row: int) -> bool:
         """Whether a class that asks for no shared devices fits on what is idle on the node in this row.

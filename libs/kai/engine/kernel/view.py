@@ -9,7 +9,7 @@ leaves the others alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from kai.snapshot.table import NodeTable
 NEVER: Final = -np.inf
 #: Up to so many nodes are scored one by one, as arrays take longer to set up.
 _FEW: Final = 12
+#: What a pod asks of a node: columns and amounts.
+Demand: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,21 @@ class ScoreOptions:
     cpu_headroom: bool = False
     headroom: TableHeadroom | None = None
 
+    def keeps_room(self, cls: TaskClass) -> bool:
+        """Whether pods of a class are placed by the strategy that keeps room for the workload."""
+        return self.headroom is not None and (self.cpu_headroom if cls.cpu_only else self.gpu_headroom)
+
+    def demand(self, cls: TaskClass) -> Demand:
+        """What has to fit for a pod of a class; what is most often short comes first."""
+        items = cls.items if self.pod_slots else tuple(item for item in cls.items if item[0] != PODS)
+        column = ranked_by(cls)
+        return tuple(sorted(items, key=lambda item: (item[0] != column, item[0])))
+
+
+def ranked_by(cls: TaskClass) -> int:
+    """The column of what nodes are fuller or emptier of, for pods of a class."""
+    return CPU if cls.cpu_only else GPU
+
 
 class ClassView:
     """Fits and scores of one class; :meth:`refresh` before reading.
@@ -62,21 +79,19 @@ class ClassView:
         "_binpack",
         "_cells",
         "_headroom",
-        "_items",
         "_mig",
         "_most",
         "_options",
         "_parts",
         "_position",
         "_shared",
-        "_slots",
-        "_slots_at",
         "_spread",
         "_table",
         "_x",
         "allowed",
         "cls",
         "epoch",
+        "items",
         "score",
     )
 
@@ -88,19 +103,28 @@ class ClassView:
         *,
         options: ScoreOptions,
         preferred: Floats | None = None,
+        items: Demand | None = None,
     ) -> None:
+        """Nothing is scored yet.
+
+        Args:
+            cls: whose score it is.
+            table: of which nodes.
+            allowed: ``[nodes]`` that pass all static filters.
+            options: which parts of the score are on.
+            preferred: ``[nodes]`` an addition to the score.
+            items: what has to fit, where that is less than what the class asks for.
+        """
         self.cls = cls
         self.allowed = allowed
         self.epoch = table.epoch
         self._table = table
         self._options = options
-        self._items = cls.items if options.pod_slots else tuple(i for i in cls.items if i[0] != PODS)
-        self._x = CPU if cls.cpu_only else GPU
-        # What is most often short comes first.
-        self._items = tuple(sorted(self._items, key=lambda item: item[0] != self._x))
+        self.items = options.demand(cls) if items is None else items
+        self._x = ranked_by(cls)
         self._spread = options.cpu_spread if cls.cpu_only else options.gpu_spread
         self._headroom = None
-        if options.headroom and (options.cpu_headroom if cls.cpu_only else options.gpu_headroom):
+        if options.headroom and options.keeps_room(cls):
             self._headroom = ClassHeadroom(options.headroom, cls)
         self._parts: Floats = np.zeros(len(table.nodes) if self._headroom else 0)
         self._binpack = options.node_placement and not self._spread
@@ -117,46 +141,6 @@ class ClassView:
         #: The first of the best nodes and its score; -1 where it has to be looked for.
         self._best = -1
         self._best_score = NEVER
-        #: How many more pods the best node takes at once and stays the best, as of a position of the log.
-        self._slots = 0
-        self._slots_at = -1
-
-    def best_now(self) -> int:
-        """Row of the best node if a pod can begin there at once, -1 otherwise; not for shared devices.
-
-        Packing makes a node the better the fuller it is, so equal pods in a row go to one node until it is
-        full. Whoever takes the slot says so by :meth:`took_slots`.
-        """
-        if self._slots > 0 and self._slots_at == self._table.log_end:
-            return self._best
-        row = self.best()
-        self._slots = 0
-        if row < 0:
-            return -1
-        idle, releasing = self._table.cells_idle, self._table.cells_releasing
-        # What is promised to others is less than nothing of what is being released.
-        slots = min(
-            [
-                (idle[row, column] + min(releasing[row, column], 0)) // amount
-                for column, amount in self._items
-            ],
-            default=0,
-        )
-        if slots < 1:
-            # Whoever asks for nothing begins anywhere.
-            return -1 if self._items else row
-        self._slots = slots if self._binpack and self._headroom is None else 1
-        return row
-
-    @property
-    def slots(self) -> int:
-        """How many pods in a row go where :meth:`best_now` just said, at least."""
-        return max(self._slots, 1)
-
-    def took_slots(self, pods: int) -> None:
-        """So many pods of the class were placed where :meth:`best_now` said, and nothing else changed."""
-        self._slots -= pods
-        self._slots_at = self._table.log_end
 
     def best(self) -> int:
         """Row of the best node, the first of equals, after a refresh; -1 if none can take the class."""
@@ -165,6 +149,11 @@ class ClassView:
             self._best = int(score.argmax())
             self._best_score = float(score[self._best])
         return self._best if self._best_score != NEVER else -1
+
+    @property
+    def packs(self) -> bool:
+        """Whether a node is the better the fuller it is, for all that ask for as many GPUs or CPUs."""
+        return self._binpack and self._headroom is None
 
     def takes_over(self, row: int) -> bool:
         """Whether a pod could stand on a node in the place of one that asks for just the same.
@@ -175,7 +164,7 @@ class ClassView:
         idle, releasing = self._table.cells_idle, self._table.cells_releasing
         if not self.allowed[row]:
             return False
-        return all(idle[row, column] + releasing[row, column] >= 0 for column, _ in self._items)
+        return all(idle[row, column] + releasing[row, column] >= 0 for column, _ in self.items)
 
     def ready(self, row: int) -> bool:
         """Whether a pod of the class can begin on a node at once, as of the last refresh.
@@ -261,7 +250,7 @@ class ClassView:
         table = self._table
         idle, releasing = table.cells_idle, table.cells_releasing
         now = True
-        for column, amount in self._items:
+        for column, amount in self.items:
             have = idle[row, column]
             if have + releasing[row, column] < amount:
                 return NEVER
@@ -300,7 +289,7 @@ class ClassView:
         idle, releasing = table.idle, table.releasing
         fits = self.allowed[rows]
         now = np.ones(len(rows), dtype=bool)
-        for column, amount in self._items:
+        for column, amount in self.items:
             have = idle[rows, column]
             now &= have >= amount
             fits = fits & (have + releasing[rows, column] >= amount)

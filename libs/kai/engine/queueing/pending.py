@@ -222,14 +222,14 @@ class LookaheadJobs(PendingJobs):
                 self.touch(self._nodes[name].queue)
             self._behind = False
 
-    def following(self, most: int, next_task: Callable[[Job], Task | None]) -> list[Task]:
+    def following(self, next_task: Callable[[Job], Task | None]) -> list[Task]:
         """Tasks of the jobs foreseen right after the last one, up to one that has none to go on with.
 
         The caller places all of them, and no more is left of their jobs.
         """
         ahead, leaves = self._ahead, self._leaves
         found: list[Task] = []
-        while ahead and len(found) < most:
+        while ahead:
             job = ahead[-1]
             task = next_task(job)
             if task is None:

@@ -66,39 +66,41 @@ class Ledger:
         self.holds.defer()
 
     def admit(self, tasks: Sequence[Task], node: Node) -> None:
-        """Pending tasks of one class that share no devices are being bound to a node: all sums in one step.
+        """Pending tasks that share no devices are being bound to a node: all sums in one step.
 
         They hold idle resources of the node, and their queues are charged what was requested of them.
         """
-        cls, count, row = tasks[0].cls, len(tasks), node.row
-        offered, idle = self._nodes.cells_allocatable, self._nodes.cells_idle
-        for column, amount in cls.items:
-            if offered[row, column] > 0:
-                idle[row, column] -= amount * count
-        node.legacy_mig += cls.legacy_mig * count
-        charged = cls.charge(node.gpu_memory_mib)
-        step = STEPS[Status.PENDING][Status.BINDING]
-        leaves: dict[tuple[int, bool], tuple[Queue, int]] = {}
+        memory, step = node.gpu_memory_mib, STEPS[Status.PENDING][Status.BINDING]
+        classes: dict[TaskClass, int] = {}
+        leaves: dict[tuple[int, bool, Amounts], tuple[Queue, int]] = {}
         semi: dict[PodGroupKey, Job] = {}
         for task in tasks:
-            job, pod_set = task.job, task.pod_set
+            job, pod_set, cls = task.job, task.pod_set, task.cls
             assert job is not None
             assert pod_set is not None
+            classes[cls] = classes.get(cls, 0) + 1
+            charged = cls.charge(memory)
             task.node, task.groups, task.releasing, task.charged = node, (), False, charged
             task.status, task.virtual = Status.BINDING, False
             node.tasks[task.uid] = task
             for claim, gpus in task.claims:
                 self.holds.claim(node, claim, gpus, users=1)
             move(job, pod_set, step)
-            leaf = (job.queue.row, job.preemptible or job.semi_preemptible)
+            leaf = (job.queue.row, job.preemptible or job.semi_preemptible, charged)
             known = leaves.get(leaf)
             leaves[leaf] = (job.queue, known[1] + 1 if known is not None else 1)
             if job.semi_preemptible:
                 semi[job.key] = job
-        for (_, preemptible), (queue, pods) in leaves.items():
+        for (_, preemptible, charged), (queue, pods) in leaves.items():
             self.charges.grant(queue, charged, pods=pods, preemptible=preemptible)
         for job in semi.values():
             self.charges.settle_core(job)
+        offered, idle, row = self._nodes.cells_allocatable, self._nodes.cells_idle, node.row
+        for cls, count in classes.items():
+            for column, amount in cls.items:
+                if offered[row, column] > 0:
+                    idle[row, column] -= amount * count
+            node.legacy_mig += cls.legacy_mig * count
         self._nodes.touched.append(row)
 
     @staticmethod

@@ -130,25 +130,6 @@ def test_what_is_promised_to_one_is_nobody_elses() -> None:
     assert view.best() == 0
 
 
-def test_slots_are_as_many_pods_as_begin_at_once() -> None:
-    session, view = view_of(nodes(2, gpus=4), leaving("old", gpus=1, on="n0"), a_job("j", pods=5, gpus=1))
-    assert (view.best_now(), view.slots) == (0, 3)
-    tasks = [task_of(session.state, f"j-{number}") for number in range(2)]
-    session.decisions.bind(tasks, session.nodes.nodes[0])
-    view.took_slots(2)
-    assert (view.best_now(), view.slots) == (0, 1)
-
-
-def test_there_is_no_slot_where_one_has_to_wait() -> None:
-    _, view = view_of(nodes(1, gpus=2), leaving("old", gpus=2, on="n0"), a_job("j", gpus=1))
-    assert (view.best(), view.best_now()) == (0, -1)
-
-
-def test_where_pods_spread_there_is_one_slot_at_a_time() -> None:
-    _, view = view_of(nodes(2, gpus=4), a_job("j", gpus=1), by=SPREAD)
-    assert (view.best_now(), view.slots) == (0, 1)
-
-
 def test_a_node_that_comes_later_is_seen() -> None:
     state = a_state(nodes(1, gpus=1), a_job("j", gpus=2))
     engine = Engine()

@@ -164,7 +164,7 @@ def test_pods_of_others_that_speak_of_their_own_namespace_cost_nothing(spec):
     state.remove(Kind.POD_GROUP, "other/run-0")
     session = Engine().open(state, NOW)
     assert session.plugins.of(PodAffinity) is None
-    assert session.plain_view(state.task("default/new").cls) is not None
+    assert session.plain(state.task("default/new").cls)
 
 
 @pytest.mark.parametrize("more", [{"namespaces": ["default"]}, {"namespaceSelector": {}}])

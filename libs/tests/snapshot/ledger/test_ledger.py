@@ -20,7 +20,13 @@ def test_pods_that_are_bound_together_are_charged_like_each_alone(world: int) ->
     rng = random.Random(world)
     names = ["a", "b"]
     jobs = [
-        a_job(f"j{n}", queue=rng.choice(names), gpus=1, priority=rng.choice(["train", "build"]))
+        a_job(
+            f"j{n}",
+            queue=rng.choice(names),
+            gpus=rng.choice([0, 1, 1]),
+            cpu=rng.choice("12"),
+            priority=rng.choice(["train", "build"]),
+        )
         for n in range(rng.randint(1, 8))
     ]
     queues = [a_queue("top"), *(a_queue(name, parent="top") for name in names)]
@@ -75,6 +81,11 @@ def same(one: ClusterState, other: ClusterState) -> bool:
 
 BOUND_TOGETHER = {
     "plain ones": [a_job("j", pods=3, gpus=1)],
+    "those of which each asks for something else": [
+        a_job("j", gpus=1),
+        a_job("k", gpus=1, cpu="2"),
+        a_job("l", gpus=2),
+    ],
     "those whose minimum nobody may take": [a_job("j", pods=3, min_member=2, gpus=1, group=SEMI)],
     "users of one claim": [a_gpu_claim("c", gpus=2), a_job("j", pods=3, spec=claiming("c"))],
 }
