@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final, TypeVar
 
 from kai.model.faults import Fault
-from kai.model.ids import PodGroupKey, PodUid
+from kai.model.ids import PodUid
 from kai.snapshot import jobs, pods
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.group_order import GroupOrder
@@ -20,7 +20,7 @@ from kai.snapshot.rows import Job, Node, PodFacts, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, ACTIVE_USED, Status
 
 _K = TypeVar("_K", bound=str)
-_GROUP_OF: Final = attrgetter("facts.group_key")
+_JOB_OF: Final = attrgetter("job")
 
 
 class Accounts:
@@ -69,9 +69,9 @@ class Accounts:
     def attach_all(self, tasks: Sequence[Task]) -> None:
         """:meth:`attach` each of these, step by step for all of them.
 
-        Before: they are in no sum, and the ledger enters at once. Each is ours, has a group with one pod set
-        that takes part, no GPU claims and no vast class, is granted nothing, stands for no device, and has
-        neither failed nor been deleted.
+        Before: they are in no sum, and the ledger enters at once. Each has the status that follows from its
+        facts, and a job and the only pod set of that, which takes part. It is ours, has no GPU claims and no
+        vast class, is granted nothing, stands for no device, and has neither failed nor been deleted.
         """
         try:
             self._enter_all(tasks)
@@ -144,12 +144,9 @@ class Accounts:
 
     def _enter_all(self, tasks: Sequence[Task]) -> None:
         cluster, ledger = self._cluster, self._cluster.ledger
-        now, after = cluster.now, cluster.params.stuck_in_releasing_seconds
-        for task in tasks:
-            task.status = pods.status(facts_of(task), now=now, stuck_after=after)
-        for key, members in groupby(tasks, _GROUP_OF):
-            self._enlist_all(key, {task.uid: task for task in members})
-        nodes = [self._found_on_node(task, facts_of(task).node_name) for task in tasks]
+        for job, members in groupby(tasks, _JOB_OF):
+            self._enlist_all(job, {task.uid: task for task in members})
+        nodes = self._found_on_nodes(tasks)
         ledger.holds.hold_all(tasks, nodes)
         ledger.charges.charge_all(tasks, nodes, cluster.min_gpu_memory_mib)
 
@@ -164,9 +161,23 @@ class Accounts:
         here[task.uid] = task
         return cluster.nodes.by_name.get(name) if ACTIVE_USED[task.status] else None
 
-    def _enlist_all(self, key: PodGroupKey, tasks: dict[PodUid, Task]) -> None:
-        cluster = self._cluster
-        job = cluster.jobs[key]
+    def _found_on_nodes(self, tasks: Sequence[Task]) -> list[Node | None]:
+        on_node, by_name = self._cluster.on_node, self._cluster.nodes.by_name
+        nodes: list[Node | None] = []
+        for task in tasks:
+            name = facts_of(task).node_name
+            if not name:
+                nodes.append(None)
+                continue
+            here = on_node.get(name)
+            if here is None:
+                here = on_node[name] = {}
+            here[task.uid] = task
+            nodes.append(by_name.get(name) if ACTIVE_USED[task.status] else None)
+        return nodes
+
+    def _enlist_all(self, job: Job, tasks: dict[PodUid, Task]) -> None:
+        cluster, key = self._cluster, job.key
         assert job.single is not None
         members = cluster.members.get(key)
         if members is None:

@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from kai.model import limits, names
 from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import Pod
-from kai.snapshot import pod_bounds, pods
 from kai.snapshot.accounts import Accounts
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.exclusion import Exclusion
 from kai.snapshot.intake import Intake
 from kai.snapshot.kinds import Kind
-from kai.snapshot.rows import PodFacts, Task
+from kai.snapshot.likeness import Likenesses
+from kai.snapshot.rows import Job, Task
 from kai.snapshot.times import seconds
 
 #: So many rows are put into sums together; what was made of them is still at hand then.
@@ -36,8 +38,11 @@ class Arrivals:
         self._accounts = accounts
         self._intake = intake
         self._exclusion = exclusion
-        #: Whether pods of a group join its only pod set, as long as nobody was taken in alone.
-        self._plain: dict[PodGroupKey, bool] = {}
+        self._likenesses = Likenesses(cluster)
+        #: The last group that was looked at, and its job if its pods join the only pod set of that; as long
+        #: as nobody was taken in alone.
+        self._asked: tuple[str, str] | None = None
+        self._plain: Job | None = None
 
     def take_in(self, arriving: Iterable[Pod], *, alone: Alone) -> None:
         """Take in pods in this order, those that are not simple by ``alone``.
@@ -46,7 +51,8 @@ class Arrivals:
         """
         came: list[Pod] = []
         rows: list[Task] = []
-        self._plain.clear()
+        self._asked = None
+        self._likenesses.clear()
         for pod in arriving:
             task = self._row(pod)
             if task is not None:
@@ -59,9 +65,10 @@ class Arrivals:
                 came, rows = [], []
             if task is None:
                 alone(pod)
-            self._plain.clear()  # a group may be full by now, or another one
+            self._asked = None  # a group may be full by now, or another one
         if rows:
             self._enter(came, rows, alone=alone)
+        self._likenesses.clear()
 
     def _row(self, pod: Pod) -> Task | None:
         """A row for a pod of which nothing counts but class, group and node, to be found by uid and key.
@@ -69,58 +76,59 @@ class Arrivals:
         None, and nothing is changed, for any other.
         """
         cluster, meta = self._cluster, pod.metadata
-        labels, annotations = meta.labels, meta.annotations
         uid: PodUid = meta.uid  # type: ignore[assignment]
         if not uid or uid in cluster.tasks:
             return None
         try:
-            facts = pods.facts(pod, cluster.params)
-            plain = self._plain.get(facts.group_key)
-            if plain is None:
-                plain = self._plain[facts.group_key] = self._is_plain(facts.group_key)
-            if (
-                not plain
-                or _is_odd(pod, facts)
-                or (
-                    annotations
-                    and (names.NUMA_OBSERVED in annotations or names.NUMA_PREDICTED in annotations)
-                )
-                or facts.key in cluster.tasks_by_key
-                or uid in cluster.grants.of_pods
-            ):
+            job = self._job(pod)
+            if job is None:
                 return None
-            if labels:
-                pod_bounds.check_devices(labels)
+            like = self._likenesses.of(pod)
+            if like is None:
+                return None
+            key = pod.key
+            if key in cluster.tasks_by_key or uid in cluster.grants.of_pods:
+                return None
             created = seconds(meta.creation_timestamp) if meta.creation_timestamp else 0.0
-            order = cluster.group_order.key(labels, created, meta.uid)
-            cls = cluster.classes.of(pod)
+            facts = replace(like.facts, key=key, node_name=pod.spec.node_name, group_key=job.key)
         except Exception:  # noqa: BLE001 (whoever takes it in alone tells what is wrong with it)
-            return None
-        if cls.vast:
             return None
         task = Task(
             uid=uid,
             namespace=meta.namespace,
             name=meta.name,
-            cls=cls,
+            cls=like.cls,
             created=created,
-            order=order,
-            labels=labels,
+            order=(*like.ranks, created, uid),
+            labels=like.labels,
+            status=like.status,
+            job=job,
+            pod_set=job.single,
             nominated=facts.nominated,
             facts=facts,
         )
-        cluster.tasks[uid] = cluster.tasks_by_key[facts.key] = task
-        if cls.affine:
+        cluster.tasks[uid] = cluster.tasks_by_key[key] = task
+        if like.cls.affine:
             cluster.affine[uid] = task
         return task
 
-    def _is_plain(self, key: PodGroupKey) -> bool:
-        """Whether pods of a group join its only pod set, and take part as they say."""
-        cluster = self._cluster
-        job = cluster.jobs.get(key)
+    def _job(self, pod: Pod) -> Job | None:
+        """The job of a pod, if the pods of that join its only pod set, and take part as they say."""
+        meta, annotations = pod.metadata, pod.metadata.annotations
+        name = annotations.get(names.POD_GROUP_ANNOTATION) if annotations else None
+        if not name or pod.spec.scheduler_name != self._cluster.params.scheduler_name:
+            return None
+        asked = (meta.namespace, name)
+        if asked != self._asked:
+            job = self._cluster.jobs.get(PodGroupKey(f"{meta.namespace}/{name}"))
+            self._plain = job if job is not None and self._is_plain(job) else None
+            self._asked = asked
+        return self._plain
+
+    def _is_plain(self, job: Job) -> bool:
+        cluster, key = self._cluster, job.key
         return (
-            job is not None
-            and job.single is not None
+            job.single is not None
             and job.aside is None
             and not job.usurps
             and not job.elsewhere
@@ -146,14 +154,3 @@ class Arrivals:
         if cluster.faults:
             for pod in came:
                 cluster.faults.pop((Kind.POD, pod.key), None)
-
-
-def _is_odd(pod: Pod, facts: PodFacts) -> bool:
-    """Whether more counts of a pod, by what it says, than class, group and node."""
-    return (
-        facts.utility
-        or bool(facts.deleted_at)
-        or facts.phase == "Failed"
-        or bool(pod.spec.resource_claims)
-        or pod.status.extended_resource_claim_status is not None
-    )

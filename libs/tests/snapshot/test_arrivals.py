@@ -19,12 +19,10 @@ from kai.model.faults import OutOfBounds
 from kai.model.objects import Pod, PodGroup, PodResourceClaim, QueueAccess
 from kai.model.rules.gpu_groups import gpu_groups
 from kai.snapshot import arrivals, changes
-from kai.snapshot import pods as snapshot_pods
 from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.changes import Changes, take_in
-from kai.snapshot.rows import PodFacts, Task
+from kai.snapshot.rows import Task
 from kai.snapshot.state import ClusterState, Kind
-from kai.snapshot.status import Status
 from libs.tests.snapshot.test_grants import a_reservation
 from libs.tests.snapshot.test_state import _sums
 
@@ -231,14 +229,23 @@ def test_who_cannot_be_put_into_sums_holds_what_it_does_and_costs_nobody_his_pla
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Once as what stands in for it, once not at all, as where it comes alone."""
-    status = snapshot_pods.status
+    enter, enter_all = Accounts._enter, Accounts._enter_all
 
-    def fails(facts: PodFacts, **times: float) -> Status:
-        if facts.key == "default/p2" or (facts.key == "default/p4" and not facts.gated):
+    def fails(task: Task) -> None:
+        if task.key == "default/p2" or (task.key == "default/p4" and not facts_of(task).gated):
             raise OutOfBounds("memory", 1, "less")
-        return status(facts, **times)
 
-    monkeypatch.setattr(snapshot_pods, "status", fails)
+    def entered(accounts: Accounts, task: Task) -> None:
+        fails(task)
+        enter(accounts, task)
+
+    def all_entered(accounts: Accounts, tasks: list[Task]) -> None:
+        enter_all(accounts, tasks[: len(tasks) // 2])
+        for task in tasks:
+            fails(task)
+
+    monkeypatch.setattr(Accounts, "_enter", entered)
+    monkeypatch.setattr(Accounts, "_enter_all", all_entered)
     monkeypatch.setattr(changes, "_WHOLE_CLUSTER", 1)
     pods = {f"default/p{at}": a_pod(f"p{at}", group=f"g{at % 2}", gpus=1, node="n") for at in range(6)}
     alone, loaded, told = _some(2), _some(2), _some(2)

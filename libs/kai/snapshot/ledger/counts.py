@@ -64,16 +64,14 @@ class GroupCounts:
         move(job, pod_set, _COUNTS[task.status])
 
     def join_all(self, tasks: Mapping[PodUid, Task], job: Job, pod_set: PodSet) -> None:
-        """:meth:`join` for tasks of one pod set."""
+        """:meth:`join` for tasks of one pod set, which they have already."""
         pod_set.tasks.update(tasks)
         pod_set.ordered = None
-        counts: dict[Status, int] = {}
-        for task in tasks.values():
-            task.job, task.pod_set = job, pod_set
-            status = task.status
-            counts[status] = counts.get(status, 0) + 1
-        for status, count in counts.items():
-            move(job, pod_set, _counts(status, count))
+        statuses = [task.status for task in tasks.values()]
+        while statuses:
+            status, most = statuses[0], len(statuses)
+            statuses = [each for each in statuses if each is not status]
+            move(job, pod_set, _counts(status, most - len(statuses)))
 
     def leave(self, task: Task) -> None:
         """The inverse of :meth:`join`.
