@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from kai.collector import paused
 from kai.model.faults import Fault
-from kai.model.objects import Pod
-from kai.snapshot.kinds import Kind
+from kai.snapshot.kinds import Kind, object_key
 from kai.snapshot.reports import Report
 from kai.snapshot.state import ClusterState
 
@@ -20,6 +19,8 @@ _ORDER: Final = {
 } | {Kind.POD_GROUP: 90, Kind.POD: 91}  # fmt: skip
 #: More objects than that at once are a cluster read anew, which is there to stay.
 _WHOLE_CLUSTER: Final = 10_000
+#: Kinds of which a cluster may have so many.
+_MANY: Final = (Kind.POD_GROUP, Kind.POD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,8 @@ def take_in(state: ClusterState, changes: Changes) -> TakenIn:
     count = sum(map(len, changes.objects.values()))
     with paused(lasting=count > _WHOLE_CLUSTER):
         for kind, objects in changes.ordered():
-            if kind is Kind.POD and len(objects) > _WHOLE_CLUSTER:
-                _arrive(state, objects, taken)
+            if kind in _MANY and len(objects) > _WHOLE_CLUSTER:
+                _arrive(state, kind, objects, taken)
                 continue
             for key, obj in objects.items():
                 _apply(state, kind, key, obj, taken)
@@ -101,23 +102,23 @@ def _apply(state: ClusterState, kind: Kind, key: str, obj: Any, taken: TakenIn) 
         taken.rejections.append(_rejected(state, kind, key, obj, error))
 
 
-def _arrive(state: ClusterState, objects: Mapping[str, Any], taken: TakenIn) -> None:
-    """The same for the pods of a whole cluster."""
-    arriving: list[Pod] = []
+def _arrive(state: ClusterState, kind: Kind, objects: Mapping[str, Any], taken: TakenIn) -> None:
+    """The same for all that a whole cluster has of a kind."""
+    arriving: list[Any] = []
     for key, obj in objects.items():
-        if isinstance(obj, Pod):
-            arriving.append(obj)
+        if obj is None or isinstance(obj, Unread):
+            _apply(state, kind, key, obj, taken)
         else:
-            _apply(state, Kind.POD, key, obj, taken)
+            arriving.append(obj)
 
-    def alone(pod: Pod) -> None:
-        _apply(state, Kind.POD, pod.key, pod, taken)
+    def alone(obj: Any) -> None:
+        _apply(state, kind, object_key(obj), obj, taken)
 
     try:
-        state.arrive(arriving, alone=alone)
-    except Exception:  # noqa: BLE001 (a defect of ours; whichever pod it is shows when each comes alone)
-        for pod in arriving:
-            alone(pod)
+        state.arrive(kind, arriving, alone=alone)
+    except Exception:  # noqa: BLE001 (a defect of ours; whichever object it is shows when each comes alone)
+        for obj in arriving:
+            alone(obj)
 
 
 def _rejected(state: ClusterState, kind: Kind, key: str, obj: Any, error: Exception) -> Rejection:

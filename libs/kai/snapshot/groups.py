@@ -116,7 +116,7 @@ class GroupIntake:
         cluster = self._cluster
         facts = jobs.facts(group, node_pool=cluster.params.node_pool)
         home = self._home(facts.queue)
-        standing = self._standing(facts, group.metadata.namespace, home)
+        standing = self.standing(facts, group.metadata.namespace, home=home)
         key = PodGroupKey(group.key)
         job = cluster.jobs.get(key)
         if (
@@ -130,14 +130,24 @@ class GroupIntake:
             self._read_times(job, facts)
             cluster.touched_jobs[job.key] = job
             return
+        self.enter(group, key, facts, home=home, standing=standing)
+
+    def enter(
+        self, group: PodGroup, key: PodGroupKey, facts: JobFacts, *, home: Queue, standing: Standing
+    ) -> None:
+        """Make the row of a pod group, in place of any that there is; its pods join it.
+
+        ``facts`` are its own, ``home`` and ``standing`` those that follow from them.
+        """
+        cluster, meta = self._cluster, group.metadata
         root, leaves, error = jobs.tree(group)
-        if job is not None:
+        if key in cluster.jobs:
             self._drop_job(key)
         job = Job(
             key=key,
-            namespace=group.metadata.namespace,
-            name=group.metadata.name,
-            uid=group.metadata.uid,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
             queue=home,
             priority=standing.priority,
             preemptible=standing.preemptible,
@@ -145,7 +155,7 @@ class GroupIntake:
             usurps=standing.usurps,
             unwelcome=standing.unwelcome,
             elsewhere=key in cluster.elsewhere,
-            created=seconds(group.metadata.creation_timestamp),
+            created=seconds(meta.creation_timestamp),
             root=root,
             pod_sets=leaves,
             facts=facts,
@@ -189,14 +199,17 @@ class GroupIntake:
         old = job.facts.annotations if job.facts is not facts else None
         job.facts = facts
         annotations = facts.annotations
+        if not annotations and not old:
+            return
         if old is None or old.get(names.STALE_TIMESTAMP) != annotations.get(names.STALE_TIMESTAMP):
             job.stale_since = seconds(annotations.get(names.STALE_TIMESTAMP))
-        if not annotations:
-            return
-        job.last_start = max(job.last_start, seconds(annotations.get(names.LAST_START_TIMESTAMP)))
-        job.last_eviction = max(job.last_eviction, seconds(annotations.get(names.LAST_EVICTION_TIMESTAMP)))
+        if started := annotations.get(names.LAST_START_TIMESTAMP):
+            job.last_start = max(job.last_start, seconds(started))
+        if evicted := annotations.get(names.LAST_EVICTION_TIMESTAMP):
+            job.last_eviction = max(job.last_eviction, seconds(evicted))
 
-    def _standing(self, facts: JobFacts, namespace: str, home: Queue) -> Standing:
+    def standing(self, facts: JobFacts, namespace: str, *, home: Queue) -> Standing:
+        """How a group stands of which this is said, in a namespace, charged to this queue."""
         cluster = self._cluster
         key = (facts.priority_class, facts.preemptibility, namespace)
         standing = self._standings.get(key)
@@ -228,7 +241,7 @@ class GroupIntake:
 
     def _rank_again(self, job: Job) -> None:
         """What a job's standing depends on has changed, and the group is as it was."""
-        if self._standing(job.facts, job.namespace, job.queue) != _standing_of(job):
+        if self.standing(job.facts, job.namespace, home=job.queue) != _standing_of(job):
             self._put_again(job)
 
     def _put_again(self, job: Job) -> None:

@@ -24,19 +24,25 @@ def facts(group: PodGroup, *, node_pool: str) -> JobFacts:
         staleness_grace=lasting(grace) if (grace := spec.staleness_grace_period) else None,
         failed_here=bool(conditions) and (conditions or [])[-1].node_pool == node_pool,
         conditions=bool(conditions),
-        annotations=_times(group.annotations),
-        shape=(
-            spec.min_member,
-            spec.min_sub_group,
-            spec.topology_constraint,
-            spec.sub_groups,
-            group.metadata.creation_timestamp,
-            group.metadata.uid,
-        ),
+        annotations=times(group.annotations),
+        shape=shape(group),
     )
 
 
-def _times(annotations: dict[str, str]) -> dict[str, str]:
+def shape(group: PodGroup) -> tuple[object, ...]:
+    """What the tree of a group is made of, and who it is."""
+    meta, spec = group.metadata, group.spec
+    return (
+        spec.min_member,
+        spec.min_sub_group,
+        spec.topology_constraint,
+        spec.sub_groups,
+        meta.creation_timestamp,
+        meta.uid,
+    )
+
+
+def times(annotations: dict[str, str]) -> dict[str, str]:
     """Of annotations those that say when something happened to a group."""
     return (
         {key: annotations[key] for key in names.GROUP_TIMESTAMPS if key in annotations} if annotations else {}

@@ -23,6 +23,7 @@ from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.exclusion import Exclusion
 from kai.snapshot.granted import Granted
+from kai.snapshot.group_arrivals import GroupArrivals
 from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.groups import GroupIntake
 from kai.snapshot.intake import Intake
@@ -50,6 +51,7 @@ class ClusterState(Cluster):
         self._exclusion = Exclusion(self, self._accounts, self._intake, self._groups)
         self._mementos = Mementos(self, self._accounts, self._intake)
         self._arrivals = Arrivals(self, self._accounts, self._intake, self._exclusion)
+        self._group_arrivals = GroupArrivals(self, self._groups)
         self._shrinkage = Shrinkage()
 
     # --- objects -------------------------------------------------------------------------------
@@ -108,20 +110,25 @@ class ClusterState(Cluster):
         """
         with paused(lasting=True):
             for kind, arriving in by_kind(objects):
-                if kind is Kind.POD:
-                    self.arrive(arriving, alone=partial(self.take, kind))
-                    continue
-                if kind is Kind.POD_GROUP:
-                    self._intake.refresh()
-                for obj in arriving:
-                    self.take(kind, obj)
+                self.arrive(kind, arriving, alone=partial(self.take, kind))
 
-    def arrive(self, arriving: Iterable[Pod], *, alone: Callable[[Pod], object]) -> None:
-        """:meth:`apply` many pods in this order: most of them are new, and take little each.
+    def arrive(self, kind: Kind, arriving: Iterable[Any], *, alone: Callable[[Any], object]) -> None:
+        """:meth:`apply` many objects of a kind in this order: most of them are new, and take little each.
 
         ``alone`` takes in one of which more has to be known, or with which something is wrong. What it raises
-        ends it, and the pods that came before are taken in.
+        ends it, and the objects that came before are taken in.
         """
+        match kind:
+            case Kind.POD:
+                self._arrive_pods(arriving, alone)
+            case Kind.POD_GROUP:
+                self._intake.refresh()
+                self._group_arrivals.take_in(arriving, alone=alone)
+            case _:
+                for obj in arriving:
+                    alone(obj)
+
+    def _arrive_pods(self, arriving: Iterable[Pod], alone: Callable[[Pod], object]) -> None:
         self._intake.refresh()
         try:
             with self.ledger.at_once():

@@ -1,4 +1,4 @@
-"""Pods that come at once leave a state as if each had come alone."""
+"""Pods and groups that come at once leave a state as if each had come alone."""
 
 from __future__ import annotations
 
@@ -16,12 +16,20 @@ from kai.bench.worlds import NOW, a_world
 from kai.model import limits, names
 from kai.model.claims import Grant
 from kai.model.faults import OutOfBounds
-from kai.model.objects import Pod, PodGroup, PodResourceClaim, QueueAccess
+from kai.model.objects import (
+    Pod,
+    PodGroup,
+    PodGroupStatus,
+    PodResourceClaim,
+    QueueAccess,
+    SchedulingCondition,
+)
 from kai.model.rules.gpu_groups import gpu_groups
 from kai.snapshot import arrivals, changes
 from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.changes import Changes, take_in
-from kai.snapshot.rows import Task
+from kai.snapshot.kinds import by_kind
+from kai.snapshot.rows import Job, PodSet, Task
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.snapshot.test_grants import a_reservation
 from libs.tests.snapshot.test_state import _sums
@@ -44,6 +52,9 @@ def _image(state: ClusterState) -> object:
             for job in state.jobs.values()
         ],
         [(job.key, list(job.invalid)) for job in state.jobs.values()],
+        [_group_row(job) for job in state.jobs.values()],
+        [(queue.name, list(queue.jobs)) for queue in state.queues.values()],
+        (list(state.group_objects.items()), list(state.elsewhere), list(state.unsettled)),
         (list(state.pending_jobs), list(state.touched_jobs), list(state.deleted), list(state.affine)),
         (list(state.faults.items()), list(state.overruled), state.foreign, state.version),
         [(cls.id, cls.signature) for cls in state.classes],
@@ -67,6 +78,33 @@ def _row(task: Task) -> object:
     return facts, refers, plain, holds, more
 
 
+def _group_row(job: Job) -> object:
+    tree = [(each.name, each.min_member, each.constraint, _path(each)) for each in job.pod_sets.values()]
+    plain = (job.key, job.namespace, job.name, job.uid, job.queue.name, job.created, job.error)
+    stands = (job.priority, job.preemptible, job.semi_preemptible, job.usurps, job.elsewhere, job.unwelcome)
+    times = (job.stale_since, job.last_start, job.last_eviction)
+    single = job.single and job.single.name
+    return (
+        msgspec.structs.asdict(job.facts),
+        tree,
+        plain,
+        stands,
+        times,
+        single,
+        job.has_constraint,
+        job.aside,
+    )
+
+
+def _path(pod_set: PodSet) -> list[object]:
+    found: list[object] = []
+    above = pod_set.parent
+    while above is not None:
+        found.append((above.name, above.constraint, above.min_sub_group, len(above.members)))
+        above = above.parent
+    return found
+
+
 def _objects(rng: random.Random) -> list[tuple[Kind, object]]:
     """A random cluster with pods of all kinds, some of them twice, in any order or that of a list."""
     world = a_world(rng)
@@ -77,9 +115,11 @@ def _objects(rng: random.Random) -> list[tuple[Kind, object]]:
         world.pods.extend(list(_records(world.pods)))
     if rng.random() < 0.5:
         rng.shuffle(world.pods)
-    if rng.random() < 0.3:
-        at = rng.randrange(len(world.groups))
-        world.groups[at] = rng.choice(_ODD_GROUPS)(world.groups[at])
+    for at, group in enumerate(world.groups):
+        if rng.random() < 0.15:
+            world.groups[at] = rng.choice(_ODD_GROUPS)(group)
+        if rng.random() < 0.1:
+            world.groups.append(rng.choice((group, world.groups[at])))
     if rng.random() < 0.3:
         del world.groups[rng.randrange(len(world.groups))]
     if rng.random() < 0.3:
@@ -101,11 +141,22 @@ def _group(group: PodGroup, *, labels: dict[str, str] | None = None, **spec: obj
     return msgspec.structs.replace(group, metadata=meta, spec=msgspec.structs.replace(group.spec, **spec))
 
 
-#: One that is beyond its bounds, one that may not have its priority, and one of another node pool.
+def _told(group: PodGroup, *pools: str) -> PodGroup:
+    conditions = [SchedulingCondition(node_pool=pool) for pool in pools]
+    return msgspec.structs.replace(group, status=PodGroupStatus(scheduling_conditions=conditions))
+
+
+#: One that is beyond its bounds, one that may not have its priority, one of another node pool, one without a
+#: queue, one that says what others do not, and some that were told something.
 _ODD_GROUPS = (
     lambda group: _group(group, min_member=1 << 40),
     lambda group: _group(group, priority_class_name="system-node-critical"),
     lambda group: _group(group, labels={names.NODE_POOL_LABEL: "other"}),
+    lambda group: _group(group, labels={"team": "x"}, queue="nobodys"),
+    lambda group: _group(group, staleness_grace_period="1h", scheduling_backoff=1, mark_unschedulable=False),
+    lambda group: _told(group, ""),
+    lambda group: _told(group, "", "other"),
+    lambda group: _told(group),
 )
 
 
@@ -172,11 +223,11 @@ def test_a_cluster_is_loaded_as_if_all_had_come_one_by_one(seed: int, at_once: i
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrivals, "_AT_ONCE", at_once)
         together.load(loaded)
-    alone.load((kind, obj) for kind, obj in loaded if kind is not Kind.POD)
-    alone._intake.refresh()
-    for kind, obj in loaded:
-        if kind is Kind.POD:
-            alone.take(Kind.POD, obj)
+    for kind, arriving in by_kind(loaded):
+        if kind in (Kind.POD_GROUP, Kind.POD):
+            alone._intake.refresh()
+        for obj in arriving:
+            alone.take(kind, obj)
     assert _image(together) == _image(alone)
     for state in (alone, together):
         state.check()
