@@ -37,13 +37,15 @@ class ResourceTable:
     everything else in thousandths.
     """
 
-    __slots__ = ("_columns", "mig", "names")
+    __slots__ = ("_columns", "_last_offer", "mig", "names")
 
     def __init__(self) -> None:
         self.names: list[str] = list(_FIXED)
         self._columns: dict[str, int] = {name: column for column, name in enumerate(_FIXED) if name}
         #: (column, GPUs per device) of every MIG profile that nodes offer.
         self.mig: list[tuple[int, int]] = []
+        #: What the last node said that it offers, and the amounts: those of a pool say the same.
+        self._last_offer: tuple[Mapping[str, str], dict[int, int]] = ({}, {})
 
     def __len__(self) -> int:
         return len(self.names)
@@ -112,6 +114,9 @@ class ResourceTable:
         Raises:
             OutOfBounds: one of them cannot be read, or no node has so much.
         """
+        said, found = self._last_offer
+        if allocatable == said:
+            return found.copy()
         limits.NODE_RESOURCES.check_count(allocatable)
         parsed = {
             name: (limits.NODE_GPUS if is_gpu(name) else limits.ALLOCATABLE).quantity(
@@ -123,6 +128,7 @@ class ResourceTable:
         for name, amount in parsed.items():
             column = self.offered(name)
             amounts[column] = amounts.get(column, 0) + amount
+        self._last_offer = (dict(allocatable), amounts.copy())
         return amounts
 
     def named_amounts(
