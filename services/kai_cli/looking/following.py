@@ -58,8 +58,9 @@ class Following:
         }
 
     def known(self, shard: str) -> Known:
-        """What was found of the groups of a shard that wait."""
-        return self._mirrors[shard].known
+        """What was found of the groups of a shard that wait; nothing of one that is gone."""
+        mirror = self._mirrors.get(shard)
+        return Known() if mirror is None else mirror.known
 
     async def _done(self, question: Callable[[], T]) -> T:
         """In the thread that owns the states."""

@@ -33,8 +33,8 @@ class Live:
 
     @property
     def shards(self) -> Mapping[str, LiveShard]:
-        """By name."""
-        return self._shards
+        """By name, as they are now; one may come or go while somebody looks at one after the other."""
+        return dict(self._shards)
 
     def open(self, name: str, run: Callable[[Callable[[], Any]], Awaitable[Any]]) -> LiveShard:
         """A shard from now on; ``run`` has something done in the thread that owns its state."""

@@ -199,3 +199,9 @@ async def test_who_no_longer_follows_a_shard_says_so(looked):
     assert looked.live.shards == {}
     with pytest.raises(NoState):
         await looked.shard.look(lambda course, board: search(course.state, board, "n", None, limit=1))
+
+
+async def test_one_may_go_while_somebody_looks_at_all(looked):
+    for each in looked.live.shards.values():
+        looked.live.close(each)
+    assert looked.live.shards == {}
