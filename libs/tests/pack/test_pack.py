@@ -156,5 +156,5 @@ def test_headroom_packs_the_public_trace_better_than_binpack():
     pytest.importorskip("numba")
     trace = read_trace(TRACES / "openb_node_list_gpu_node.csv", TRACES / "openb_pod_list_default.csv")
     headroom, binpack = (report.run(trace, name, [0]) for name in ("headroom", "binpack"))
-    assert headroom.per_seed()[0] >= 95.3
+    assert headroom.per_seed()[0] >= 96.0
     assert binpack.per_seed()[0] == pytest.approx(91.9, abs=1.0)

@@ -8,18 +8,27 @@ import numba
 import numpy as np
 
 from kai.engine.packing.free import FreeNodes
+from kai.engine.packing.parts import SAVED, STEP_ROUNDING, STEPS
 from kai.engine.packing.workload import Request, Workload
 from kai.model.arrays import Floats, Ints
 
-#: CPU, memory, devices and portion of each shape, as in a workload: numba compiles no classes of ours.
-_Shapes: TypeAlias = tuple[Floats, Floats, Floats, Floats]
+#: CPU, memory, devices and portion of each shape, the worth of parts, and what goes beside a device, as in a
+#: workload: numba compiles no classes of ours.
+_Shapes: TypeAlias = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
 
 _TINY = 1e-6
 
 
 def losses(free: FreeNodes, request: Request, workload: Workload) -> tuple[Floats, Ints]:
     """See :func:`kai.engine.packing.headroom.losses`."""
-    shapes = (workload.cpu_millis, workload.memory_bytes, workload.devices, workload.portion)
+    shapes = (
+        workload.cpu_millis,
+        workload.memory_bytes,
+        workload.devices,
+        workload.portion,
+        workload.part_worth,
+        workload.beside,
+    )
     amounts = (float(request.cpu_millis), float(request.memory_bytes), float(request.portion))
     found: tuple[Any, Any] = _losses(
         free.cpu_millis,
@@ -39,7 +48,7 @@ def losses(free: FreeNodes, request: Request, workload: Workload) -> tuple[Float
 def _worth(
     cpu_millis: float, memory_bytes: float, whole: float, parts: Floats, shapes: _Shapes, weight: Floats
 ) -> float:
-    s_cpu, s_memory, s_devices, s_portion = shapes
+    s_cpu, s_memory, s_devices, s_portion, part_worth, beside = shapes
     total = whole + parts.sum()
     if total <= 0:
         return 0.0
@@ -61,7 +70,14 @@ def _worth(
             slots = min(slots, memory_bytes / s_memory[k])
         if slots > 0:
             value += weight[k] * np.sqrt(slots * s_devices[k] * s_portion[k])
-    return float(np.sqrt(total) * value)
+    saved = whole
+    for part in parts:
+        saved += part_worth[min(max(int(np.floor(part * STEPS + STEP_ROUNDING)), 0), STEPS)]
+    if beside[0] > 0:
+        saved = min(saved, cpu_millis / beside[0])
+    if beside[1] > 0:
+        saved = min(saved, memory_bytes / beside[1])
+    return float(np.sqrt(total) * value + SAVED * saved)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -10,6 +10,7 @@ import numpy as np
 
 from kai.engine.config.plugin_table import Weight
 from kai.engine.packing.free import FreeNodes
+from kai.engine.packing.parts import SAVED, STEP_ROUNDING, STEPS
 from kai.engine.packing.workload import Request, Workload
 from kai.model.arrays import Floats, Ints, Mask
 
@@ -60,6 +61,9 @@ def worth(free: FreeNodes, workload: Workload) -> Floats:
     For each shape that is the geometric mean of what is free and of what pods of this shape alone would fill
     (a part of a pod included), weighted by the shape's frequency. The mean makes the last bit that a shape
     can use dearer than the first bit of plenty.
+
+    What free parts save of devices, and whole ones, are added to that, as many as the node has CPU and memory
+    for: a device is rather opened than a hole filled badly that another pod fills well.
     """
     total = free.whole + free.shared.sum(axis=1)
     whole = free.whole[:, None]
@@ -79,7 +83,13 @@ def worth(free: FreeNodes, workload: Workload) -> Floats:
         pods = np.maximum(np.minimum(slots, np.minimum(by_cpu, by_memory)), 0.0)
     usable = pods * workload.devices * workload.portion
     value: Floats = (workload.weight[free.group] * np.sqrt(usable * total[:, None])).sum(axis=1)
-    return value
+    steps = np.clip(np.floor(free.shared * STEPS + STEP_ROUNDING), 0, STEPS).astype(np.int64)
+    saved: Floats = free.whole + workload.part_worth[steps].sum(axis=1)
+    for left, beside in zip((free.cpu_millis, free.memory_bytes), workload.beside, strict=True):
+        if beside > 0:
+            saved = np.minimum(saved, left / beside)
+    total_worth: Floats = value + SAVED * saved
+    return total_worth
 
 
 def losses(free: FreeNodes, request: Request, workload: Workload) -> tuple[Floats, Ints]:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from kai.engine.packing.parts import part_worth
 from kai.model.arrays import Floats
 
 #: Shapes beyond these change nothing that one could measure.
@@ -46,6 +47,8 @@ class Workload:
     devices: Floats
     portion: Floats
     weight: Floats  # [groups, shapes]
+    part_worth: Floats  # [parts.STEPS + 1] devices that a free part of this many steps saves
+    beside: Floats  # [2] CPU and memory that pods ask for beside each device, on the average
 
     @classmethod
     def of(cls, counts: Mapping[Shape, float], *, capacity: Floats | None = None) -> Workload:
@@ -70,6 +73,12 @@ class Workload:
         )[:_MOST_SHAPES]
         shapes = [shape for shape, _ in wanted] or [Shape(0.0, 0.0, 1)]
         count = np.array([float(count) for _, count in wanted] or [1.0])
+        devices = _column(shape.devices for shape in shapes)
+        portion = _column(shape.portion for shape in shapes)
+        parts = part_worth(portion, count * devices)
+        cpu_millis = _column(shape.cpu_millis for shape in shapes)
+        memory_bytes = _column(shape.memory_bytes for shape in shapes)
+        beside = np.array([count @ cpu_millis, count @ memory_bytes]) / (count @ (devices * portion))
         count *= np.sqrt([shape.devices * shape.portion for shape in shapes])
         gpus = np.ones(1) if capacity is None else capacity
         allowed = np.array(
@@ -81,11 +90,13 @@ class Workload:
         reach = (allowed * gpus[:, None]).sum(axis=0)
         scarcity = np.divide(gpus.sum(), reach, out=np.zeros(len(shapes)), where=reach > 0)
         return cls(
-            cpu_millis=_column(shape.cpu_millis for shape in shapes),
-            memory_bytes=_column(shape.memory_bytes for shape in shapes),
-            devices=_column(shape.devices for shape in shapes),
-            portion=_column(shape.portion for shape in shapes),
+            cpu_millis=cpu_millis,
+            memory_bytes=memory_bytes,
+            devices=devices,
+            portion=portion,
             weight=allowed * (scarcity * count / count.sum()),
+            part_worth=parts,
+            beside=beside,
         )
 
 
