@@ -51,6 +51,12 @@ def test_a_part_takes_a_whole_device_where_no_hole_has_room(compile_):
     assert best(compile_, {GPU_POD: 1}, HALF, room(whole=2, shared=(0.4,))) == (0, -1)
 
 
+def test_a_device_is_rather_opened_than_a_hole_filled_that_others_fill_well(compile_):
+    third, node = Shape(1, 1, 1, 0.3), room(whole=1, shared=(0.5,))
+    assert best(compile_, {HALF: 100, third: 10}, third, node) == (0, -1)
+    assert best(compile_, {HALF: 100, third: 10}, HALF, node) == (0, 0)
+
+
 def test_a_whole_device_is_taken_where_cpu_is_short_anyway(compile_):
     """The first node could never fill its devices, the second could."""
     assert best(compile_, {GPU_POD: 1}, Shape(1, 1, 1), room(cpu=8, whole=8), room(cpu=32, whole=8))[0] == 0
@@ -66,6 +72,10 @@ def test_a_shape_weighs_more_where_it_has_few_gpus_to_choose_from_and_nothing_el
     picky = GPU_POD._replace(groups=frozenset({0}))
     workload = Workload.of({picky: 1, GPU_POD: 1}, capacity=np.array([10.0, 30.0]))
     assert workload.weight.tolist() == [[0.5, 2.0], [0.5, 0.0]]
+
+
+def test_beside_a_device_goes_what_pods_ask_for_on_the_average():
+    assert Workload.of({GPU_POD: 1, HALF._replace(cpu_millis=8): 2, CPU_POD: 7}).beside.tolist() == [10, 4]
 
 
 def test_a_shape_that_no_node_can_take_weighs_nothing():
