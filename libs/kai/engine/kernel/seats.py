@@ -14,13 +14,15 @@ from kai.engine.kernel.views import Kin, Views
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.table import NodeTable
 
+#: Of pods that ask for nothing.
+_ANY_NUMBER: Final = 1 << 60
 _NOBODY: Final[Mapping[int, Demand]] = {}
 
 
 class Seats:
     """What is left on one node, which is the best for each who takes a seat there, as they come."""
 
-    __slots__ = ("_demands", "_left", "row")
+    __slots__ = ("_cls", "_demand", "_demands", "_left", "_room", "_taken", "row")
 
     def __init__(self, table: NodeTable, row: int, demands: Mapping[int, Demand]) -> None:
         """``demands`` are of the classes, by id, that may take a seat."""
@@ -29,25 +31,41 @@ class Seats:
         idle, releasing = table.idle[row].tolist(), table.releasing[row].tolist()
         # What is promised to others is less than nothing of what is being released.
         self._left = [have + more if more < 0 else have for have, more in zip(idle, releasing, strict=True)]
+        #: Who came last, how many more of them have room, and how many seats of theirs are not in `_left` yet.
+        self._cls: TaskClass | None = None
+        self._demand: Demand = ()
+        self._room = self._taken = 0
 
     def take(self, cls: TaskClass) -> bool:
         """Take a seat for a pod of a class, if it may and there is one.
 
         Before: nothing changes in the cluster but that those who took one before are placed here.
         """
-        demand, left = self._demands.get(cls.id), self._left
+        if cls is not self._cls and not self._turn_to(cls):
+            return False
+        if self._room < 1:
+            return False
+        self._room -= 1
+        self._taken += 1
+        return True
+
+    def _turn_to(self, cls: TaskClass) -> bool:
+        """Count the room for pods of a class; false if they may not take a seat."""
+        demand, left, taken = self._demands.get(cls.id), self._left, self._taken
         if demand is None:
             return False
+        for column, amount in self._demand:
+            left[column] -= amount * taken
+        room = _ANY_NUMBER
         for column, amount in demand:
-            if left[column] < amount:
-                return False
-        for column, amount in demand:
-            left[column] -= amount
+            if left[column] < amount * room:
+                room = left[column] // amount
+        self._cls, self._demand, self._room, self._taken = cls, demand, room, 0
         return True
 
     def close(self) -> None:
         """Nobody takes a seat any more."""
-        self._demands = _NOBODY
+        self._demands, self._cls = _NOBODY, None
 
 
 class _Family:
