@@ -31,7 +31,7 @@ class Seats:
         idle, releasing = table.idle[row].tolist(), table.releasing[row].tolist()
         # What is promised to others is less than nothing of what is being released.
         self._left = [have + more if more < 0 else have for have, more in zip(idle, releasing, strict=True)]
-        #: Who came last, how many more of them have room, and how many seats of theirs are not in `_left` yet.
+        #: Who came last, how many more of them have room, and how many seats of theirs `_left` still has.
         self._cls: TaskClass | None = None
         self._demand: Demand = ()
         self._room = self._taken = 0

@@ -57,15 +57,35 @@ class NumaLedger:
         self._log.clear()
 
     # --- questions ------------------------------------------------------------------------------
-    def fit(self, request: NumaRequest | None, node: str) -> ZoneAllocation | None:
+    def fit(
+        self, request: NumaRequest | None, node: str, *, without: Iterable[ZoneAllocation] = ()
+    ) -> ZoneAllocation | None:
         """Where the node would put the pod: empty if nothing is to be aligned, None if it would be rejected.
 
         A pod that the policy ``best-effort`` cannot align is placed as far as zones have room.
+
+        Args:
+            request: what the pod asks for; None for one that is never aligned.
+            node: its name.
+            without: what counts as available, but is in use still.
         """
         zones = self._nodes.get(node)
         if zones is None or request is None or zones.policy is Policy.NONE or not zones.concerns(request):
             return ()
-        return zones.place(request, self._available[node])
+        left = self.available(node)
+        for allocation in without:
+            for zone, amounts in allocation:
+                for name, amount in amounts:
+                    if name in left[zone]:
+                        left[zone][name] -= amount
+        return zones.place(request, left)
+
+    def has(self, node: str, allocation: ZoneAllocation) -> bool:
+        """Whether just this is left."""
+        left = self._available.get(node, [])
+        return all(
+            left[zone].get(name, amount) >= amount for zone, amounts in allocation for name, amount in amounts
+        )
 
     def score(self, request: NumaRequest | None, node: str) -> float:
         """100 for one zone, less the more zones the pod spans, 0 where it would be rejected.
@@ -138,11 +158,15 @@ class NumaLedger:
         """Give back what was charged."""
         self._add(node, allocation, 1)
 
-    def expect(self, node: str, allocation: ZoneAllocation) -> None:
-        """Count what a pod is about to give back, as far as its zones do not have it back already."""
+    def expect(self, node: str, allocation: ZoneAllocation) -> ZoneAllocation:
+        """Count what a pod is about to give back, as far as its zones do not have it back already.
+
+        Returns what was counted.
+        """
         zones = self._nodes.get(node)
         if zones is None:
-            return
+            return ()
+        expected: list[ZoneShare] = []
         for zone, amounts in allocation:
             left, whole = self._available[node][zone], zones.allocatable[zone]
             back = tuple(
@@ -150,7 +174,9 @@ class NumaLedger:
                 for name, amount in amounts
                 if name in left and left[name] < whole.get(name, 0)
             )
-            self._add(node, (ZoneShare(zone, back),), 1)
+            expected.append(ZoneShare(zone, back))
+        self._add(node, expected, 1)
+        return tuple(expected)
 
     def mark(self) -> int:
         """A point to go back to."""
@@ -162,7 +188,7 @@ class NumaLedger:
             node, zone, name, amount = self._log.pop()
             self._available[node][zone][name] -= amount
 
-    def _add(self, node: str, allocation: ZoneAllocation, sign: int) -> None:
+    def _add(self, node: str, allocation: Iterable[ZoneShare], sign: int) -> None:
         available = self._available.get(node)
         if available is None:
             return

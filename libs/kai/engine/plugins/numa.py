@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kai.engine.config.plugin_table import NumaArguments
 from kai.engine.framework.handle import Handle
-from kai.engine.framework.protocols import NodeFilter, Plugin, Scorer, Tracker
+from kai.engine.framework.protocols import NodeFilter, Plugin, Readiness, Scorer, Tracker
 from kai.engine.numa.ledger import NumaLedger
 from kai.engine.numa.request import NumaRequest, numa_request
 from kai.engine.numa.topology import ZoneAllocation
@@ -23,10 +23,23 @@ from kai.model.numa import NodeResourceTopology
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.state import Kind
-from kai.snapshot.status import ACTIVE_ALLOCATED, Status
+from kai.snapshot.status import ACTIVE_USED, Status
 
 #: Of those that hold something, who is on the node already.
-_THERE: Final = frozenset({Status.BOUND, Status.RUNNING})
+_THERE: Final = frozenset({Status.BOUND, Status.RUNNING, Status.STUCK_IN_RELEASING, Status.LINGERING})
+_NOBODY: Final[Mapping[PodUid, ZoneAllocation]] = {}
+
+
+class _Step(NamedTuple):
+    """What was so before a pod was placed or evicted."""
+
+    mark: int
+    uid: PodUid
+    held: tuple[str, ZoneAllocation] | None
+    allotment: Allotment | None
+    node: str
+    #: Of the node, what the pod had and was about to give up.
+    leaving: ZoneAllocation | None
 
 
 def opened(handle: Handle) -> Iterator[Plugin]:
@@ -35,7 +48,7 @@ def opened(handle: Handle) -> Iterator[Plugin]:
         yield NumaZones(handle)
 
 
-class NumaZones(NodeFilter, Scorer, Tracker):
+class NumaZones(NodeFilter, Readiness, Scorer, Tracker):
     """The ``numa`` plugin in one cycle."""
 
     def __init__(self, handle: Handle) -> None:
@@ -45,7 +58,9 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         self._ledger = NumaLedger(ignore=list(arguments.ignore), trust_reported=trust)
         self._requests: dict[int, NumaRequest | None] = {}
         self._held: dict[PodUid, tuple[str, ZoneAllocation]] = {}
-        self._log: list[tuple[int, PodUid, tuple[str, ZoneAllocation] | None, Allotment | None]] = []
+        #: By node, what those who leave have until they are gone; it counts as available all the same.
+        self._leaving: dict[str, dict[PodUid, ZoneAllocation]] = {}
+        self._log: list[_Step] = []
         for obj in handle.objects[Kind.NODE_RESOURCE_TOPOLOGY].values():
             self._ledger.put(
                 obj if isinstance(obj, NodeResourceTopology) else msgspec.convert(obj, NodeResourceTopology)
@@ -60,8 +75,8 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         A node knows nothing of who is on his way there. Those who leave have theirs until they are gone;
         who waits may count on it, else others would be evicted for it, too.
         """
-        facts, leaves = task.facts, reported and task.releasing
-        if facts is None or not (leaves or ACTIVE_ALLOCATED[task.status]):
+        facts = task.facts
+        if facts is None or not ACTIVE_USED[task.status]:
             return
         assumed = (facts.assumed_allotment or NO_ALLOTMENT).numa
         if facts.pod is None and not assumed:
@@ -69,8 +84,9 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         allocation = self._ledger.recorded(facts.pod or task.cls.pod, node.name, assumed=assumed)
         if not allocation:
             return
-        if leaves:
-            self._ledger.expect(node.name, allocation)
+        if task.releasing:
+            back = self._ledger.expect(node.name, allocation) if reported else allocation
+            self._leaving.setdefault(node.name, {})[task.uid] = back
             return
         self._held[task.uid] = (node.name, allocation)
         if not (reported and task.status in _THERE):
@@ -86,10 +102,21 @@ class NumaZones(NodeFilter, Scorer, Tracker):
         return self._request(cls) is not None
 
     def check(self, task: Task, node: Node) -> str | None:
-        """What the topology manager would say."""
-        if self._ledger.fit(self._request(task.cls), node.name) is None:
-            return "node's NUMA zones cannot hold the pod as its policy demands"
-        return None
+        """What the topology manager would say; who is to stay keeps the zones that he has."""
+        had = self._leaving.get(node.name, _NOBODY).get(task.uid)
+        if had is not None:
+            fits = self._ledger.has(node.name, had)
+        else:
+            fits = self._ledger.fit(self._request(task.cls), node.name) is not None
+        return None if fits else "node's NUMA zones cannot hold the pod as its policy demands"
+
+    def waits(self, task: Task, node: Node) -> bool:
+        """Whether zones must first be given up: a kubelet refuses for good who comes too early."""
+        return self._fit_now(task, node) is None
+
+    def _fit_now(self, task: Task, node: Node) -> ZoneAllocation | None:
+        leaving = self._leaving.get(node.name, _NOBODY).values()
+        return self._ledger.fit(self._request(task.cls), node.name, without=leaving)
 
     def score(self, task: Task, able: Mask) -> Floats | None:
         """The fewer zones the better."""
@@ -103,31 +130,40 @@ class NumaZones(NodeFilter, Scorer, Tracker):
     # --- virtual placements ----------------------------------------------------------------------
     def placed(self, task: Task, node: Node) -> None:
         """Charge the zones that the pod gets."""
-        allocation = self._ledger.fit(self._request(task.cls), node.name) or ()
-        self._remember(task, (node.name, allocation) if allocation else None)
+        allocation = self._fit_now(task, node)
+        if allocation is None:
+            allocation = self._ledger.fit(self._request(task.cls), node.name) or ()
+        self._note(task, node)
+        self._give(task, node, allocation)
+
+    def evicted(self, task: Task, node: Node) -> None:
+        """Credit what it had."""
+        self._note(task, node)
+        held = self._held.pop(task.uid, None)
+        if held is None:
+            return
+        self._ledger.credit(*held)
+        if task.node is node:  # else it was only promised a place there
+            self._leaving.setdefault(node.name, {}).setdefault(task.uid, held[1])
+
+    def stays(self, task: Task, node: Node) -> None:
+        """Charge again what it has."""
+        self._note(task, node)
+        self._give(task, node, self._leaving.get(node.name, {}).pop(task.uid, ()))
+
+    def _give(self, task: Task, node: Node, allocation: ZoneAllocation) -> None:
+        self._held.pop(task.uid, None)
         if allocation:
+            self._held[task.uid] = (node.name, allocation)
             self._ledger.charge(node.name, allocation)
             zones = self._ledger.describe(node.name, allocation)
             self._handle.allot(task, replace(task.allotment or NO_ALLOTMENT, numa=zones))
 
-    def evicted(self, task: Task, node: Node) -> None:
-        """Credit what it had."""
-        held = self._held.get(task.uid)
-        self._remember(task, None)
-        if held is not None:
-            self._ledger.credit(*held)
-        del node
-
-    def stays(self, task: Task, node: Node) -> None:
-        """Charge again; the zones may be others than before, as the kubelet's would."""
-        self.placed(task, node)
-
-    def _remember(self, task: Task, now: tuple[str, ZoneAllocation] | None) -> None:
-        self._log.append((self._ledger.mark(), task.uid, self._held.get(task.uid), task.allotment))
-        if now is None:
-            self._held.pop(task.uid, None)
-        else:
-            self._held[task.uid] = now
+    def _note(self, task: Task, node: Node) -> None:
+        """Keep what is so, for :meth:`undo`."""
+        uid, leaving = task.uid, self._leaving.get(node.name, _NOBODY).get(task.uid)
+        held = self._held.get(uid)
+        self._log.append(_Step(self._ledger.mark(), uid, held, task.allotment, node.name, leaving))
 
     def mark(self) -> int:
         """A point to go back to."""
@@ -136,15 +172,21 @@ class NumaZones(NodeFilter, Scorer, Tracker):
     def undo(self, mark: int) -> None:
         """Go back."""
         while len(self._log) > mark:
-            ledger_mark, uid, held, allotted = self._log.pop()
-            self._ledger.undo(ledger_mark)
-            if held is None:
+            step = self._log.pop()
+            uid = step.uid
+            self._ledger.undo(step.mark)
+            if step.held is None:
                 self._held.pop(uid, None)
             else:
-                self._held[uid] = held
+                self._held[uid] = step.held
+            leaving = self._leaving.get(step.node)
+            if step.leaving is not None:
+                self._leaving.setdefault(step.node, {})[uid] = step.leaving
+            elif leaving is not None:
+                leaving.pop(uid, None)
             task = self._handle.tasks.get(uid)
             if task is not None:
-                self._handle.allot(task, allotted)
+                self._handle.allot(task, step.allotment)
 
     # --- what tests and explanations ask ---------------------------------------------------------
     def zones_of(self, task: Task) -> set[int]:

@@ -1,16 +1,11 @@
 """Zones where nodes say what is left in them, which they do some time after it is so."""
 
-import json
 from dataclasses import replace
 
-import msgspec
 import pytest
 
 from kai.engine import SchedulerConfig
 from kai.engine.config import PluginOption
-from kai.model import names
-from kai.model.numa import NodeResourceTopology
-from kai.snapshot.state import Kind
 from libs.tests.engine.builders import (
     Decided,
     a_job,
@@ -22,43 +17,12 @@ from libs.tests.engine.builders import (
     leaving,
     urgent,
 )
+from libs.tests.engine.numa.builders import a_zoned_node, in_zone
 
-GPU = "nvidia.com/gpu"
 REPORTED = replace(
     SchedulerConfig(),
     plugins=(*SchedulerConfig().plugins, PluginOption("numa", {"reconstructAvailable": "false"})),
 )
-
-
-def a_zoned_node(*, left):
-    """Two zones of one GPU, in which so much is left."""
-    zones = [
-        {
-            "name": f"node-{at}",
-            "type": "Node",
-            "resources": [{"name": GPU, "allocatable": "1", "available": available}],
-        }
-        for at, available in enumerate(left)
-    ]
-    told = {
-        "metadata": {"name": "n"},
-        "attributes": [
-            {"name": "topologyManagerPolicy", "value": "single-numa-node"},
-            {"name": "topologyManagerScope", "value": "pod"},
-        ],
-        "zones": zones,
-    }
-    return [
-        a_node("n", gpus=2),
-        (Kind.NODE_RESOURCE_TOPOLOGY, msgspec.convert(told, NodeResourceTopology)),
-    ]
-
-
-def in_zone(number, job):
-    """The same job, of whose pod it is recorded that it has the GPU of a zone."""
-    record = [{"zone": f"node-{number}", "amount": {GPU: "1"}}]
-    job[1].metadata.annotations[names.NUMA_OBSERVED] = json.dumps(record)
-    return job
 
 
 @pytest.mark.parametrize("left", ["0", "1"], ids=["as before", "as after"])
