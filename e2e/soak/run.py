@@ -7,12 +7,13 @@ import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import aiohttp
 import yaml
 
-from e2e.harness import ROOT
+import kai
 from e2e.soak import site
 from e2e.soak.actions import Action, Put
 from e2e.soak.cluster import RunOptions, cluster
@@ -191,8 +192,15 @@ def _nodes() -> list[site.NodePlan]:
 
 
 def commit() -> str:
-    """What is checked out, by its short name."""
+    """Whose code runs, by its short name: what is installed may be of another checkout than this one.
+
+    It ends with ``-dirty`` where something is changed that is not committed.
+    """
     found = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "describe", "--always", "--dirty", "--exclude=*"],
+        cwd=Path(kai.__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return found.stdout.strip() or "unknown"
