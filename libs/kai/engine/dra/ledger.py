@@ -312,6 +312,10 @@ class ClaimLedger:
             found = plan.extended.status.allocation
             self._change(demand.extended_key, _with_pod(state, demand.pod_uid, found))
 
+    def keeps(self, demand: PodDemand, node: str) -> bool:
+        """Whether a pod could go on with the devices that its claims have."""
+        return all(state.allocation is None or self._stays(state, node) for _, state in self._states(demand))
+
     def release(self, demand: PodDemand) -> None:
         """The pod is being evicted: it holds its devices still, but not for long.
 

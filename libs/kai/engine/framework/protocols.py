@@ -125,9 +125,18 @@ class Tracker(ABC):
     def evicted(self, task: Task, node: Node) -> None:
         """The pod is being evicted from a node, or gives up its promise."""
 
+    def may_stay(self, task: Task, node: Node) -> bool:
+        """Whether a pod that is being evicted from a node, virtually, could go on there with what it had.
+
+        Called when it is to be on that node after all; filters let it pass just before. Where one says no, it
+        is evicted and begins anew on the node, of which :meth:`placed` tells, else :meth:`stays`.
+        """
+        del task, node
+        return True
+
     @abstractmethod
     def stays(self, task: Task, node: Node) -> None:
-        """An eviction is taken back by a later step: the pod is where it was."""
+        """An eviction is taken back by a later step: the pod is where it was, with what it had."""
 
     @abstractmethod
     def mark(self) -> int:

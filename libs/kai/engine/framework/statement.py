@@ -109,8 +109,8 @@ class Statement:
         """The pod is promised resources of a node that are being released, or idle ones beside them.
 
         Before: it is pending, or evicted by this statement. After: it is PIPELINED, virtually, and its queue
-        is charged. A pod that was evicted from just this node and these devices stays instead: then the
-        eviction is void.
+        is charged. A pod that was evicted from just this node and these devices stays instead, unless others
+        were promised something that it had: then the eviction is void.
         """
         if task.virtual and task.status is Status.RELEASING and self._stays(task, node, groups):
             return
@@ -135,6 +135,8 @@ class Statement:
             return False
         waited = eviction.was[0] is Status.PIPELINED
         if set(groups) != set(eviction.groups if waited else task.groups):
+            return False
+        if not all(tracker.may_stay(task, node) for tracker in self._trackers):
             return False
         operation = Operation(UNEVICT, task, (task.status, task.virtual, task.charged), target=eviction)
         eviction.void = True

@@ -181,6 +181,11 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
         if demand is not None:
             self.ledger.release(demand)
 
+    def may_stay(self, task: Task, node: Node) -> bool:
+        """Whether its devices were promised to nobody else."""
+        demand = self._demand(task) if self.concerns(task.cls) else None
+        return demand is None or self.ledger.keeps(demand, node.name)
+
     def stays(self, task: Task, node: Node) -> None:
         """The pod keeps them after all."""
         self.placed(task, node)

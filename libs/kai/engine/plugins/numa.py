@@ -102,13 +102,10 @@ class NumaZones(NodeFilter, Readiness, Scorer, Tracker):
         return self._request(cls) is not None
 
     def check(self, task: Task, node: Node) -> str | None:
-        """What the topology manager would say; who is to stay keeps the zones that he has."""
-        had = self._leaving.get(node.name, _NOBODY).get(task.uid)
-        if had is not None:
-            fits = self._ledger.has(node.name, had)
-        else:
-            fits = self._ledger.fit(self._request(task.cls), node.name) is not None
-        return None if fits else "node's NUMA zones cannot hold the pod as its policy demands"
+        """What the topology manager would say."""
+        if self._ledger.fit(self._request(task.cls), node.name) is None:
+            return "node's NUMA zones cannot hold the pod as its policy demands"
+        return None
 
     def waits(self, task: Task, node: Node) -> bool:
         """Whether zones must first be given up: a kubelet refuses for good who comes too early."""
@@ -130,10 +127,10 @@ class NumaZones(NodeFilter, Readiness, Scorer, Tracker):
     # --- virtual placements ----------------------------------------------------------------------
     def placed(self, task: Task, node: Node) -> None:
         """Charge the zones that the pod gets."""
+        self._note(task, node)
         allocation = self._fit_now(task, node)
         if allocation is None:
             allocation = self._ledger.fit(self._request(task.cls), node.name) or ()
-        self._note(task, node)
         self._give(task, node, allocation)
 
     def evicted(self, task: Task, node: Node) -> None:
@@ -146,10 +143,20 @@ class NumaZones(NodeFilter, Readiness, Scorer, Tracker):
         if task.node is node:  # else it was only promised a place there
             self._leaving.setdefault(node.name, {}).setdefault(task.uid, held[1])
 
+    def may_stay(self, task: Task, node: Node) -> bool:
+        """Whether its zones were promised to nobody else: a kubelet moves nobody."""
+        had = self._leaving.get(node.name, _NOBODY).get(task.uid, ())
+        return self._ledger.has(node.name, had)
+
     def stays(self, task: Task, node: Node) -> None:
-        """Charge again what it has."""
+        """Charge again what it has, or was promised."""
+        had = self._leaving.get(node.name, _NOBODY).get(task.uid)
+        if had is None:
+            self.placed(task, node)
+            return
         self._note(task, node)
-        self._give(task, node, self._leaving.get(node.name, {}).pop(task.uid, ()))
+        del self._leaving[node.name][task.uid]
+        self._give(task, node, had)
 
     def _give(self, task: Task, node: Node, allocation: ZoneAllocation) -> None:
         self._held.pop(task.uid, None)

@@ -28,7 +28,7 @@ def beside(other):
     """One more has a GPU of the first zone; zones have two, so one is idle in each."""
     return a_state(
         a_zoned_node(gpus=2, left=["2", "2"]),
-        in_zone(0, a_running("stays", on="n")),
+        in_zone(0, a_running("stays", on="n", priority="build")),
         in_zone(1, other),
         a_job("ours", gpus=2),
     )
@@ -62,14 +62,15 @@ def test_zones_of_who_is_evicted_are_waited_for():
     assert (found.waits, len(found.evicts), found.binds) == ({"ours-0": "n"}, 1, {})
 
 
-def test_nobody_is_promised_zones_of_a_pod_that_stays_since_it_could_have_others():
+def test_a_pod_moves_to_another_zone_of_its_node_only_by_being_evicted():
     state = a_state(
         a_zoned_node(gpus=2, left=["2", "2"]),
         in_zone(0, a_running("first", on="n")),
         in_zone(1, a_running("second", on="n")),
         a_job("ours", gpus=2),
     )
-    assert decided(state, ALIGNED) == Decided()
+    found = decided(state, ALIGNED)
+    assert found == Decided(evicts=frozenset({"second-0"}), waits={"ours-0": "n", "second-0": "n"})
 
 
 def test_what_is_taken_back_leaves_zones_as_they_were():
