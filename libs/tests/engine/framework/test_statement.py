@@ -1,6 +1,7 @@
 """What a statement does is in effect at once, and gone without a trace when it is rolled back."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -142,10 +143,14 @@ def test_what_was_allocated_can_wait_instead_and_be_taken_back_all_the_same(numb
 
 
 class Places(Tracker):
-    """Knows who is where, or will be, by what it is told alone."""
+    """Knows who is where, or will be, by what it is told alone; lets some stay, and some not."""
 
-    def __init__(self) -> None:
+    def __init__(self, may_stay: Callable[[], bool]) -> None:
         self.log: list[dict[str, str]] = [{}]
+        self._may_stay = may_stay
+
+    def may_stay(self, task: Task, node: Node) -> bool:
+        return self._may_stay()
 
     def placed(self, task: Task, node: Node) -> None:
         self.log.append({**self.log[-1], task.uid: node.name})
@@ -167,7 +172,7 @@ class Places(Tracker):
 @given(number=st.integers(0, 2**32), steps=st.integers(1, 40))
 def test_trackers_know_who_is_where_whatever_waits_instead(number: int, steps: int) -> None:
     state, rng = all_sorts(), random.Random(number)
-    places = Places()
+    places = Places(lambda: rng.random() < 0.6)
     places.log = [{task.uid: task.node.name for task in state.tasks.values() if task.node is not None}]
     statement = Statement(state.ledger, trackers=(places,))
     for _ in range(steps):
@@ -205,6 +210,18 @@ def test_an_evicted_pod_holds_its_devices_until_it_is_gone_but_its_queue_pays_no
     assert (gpus(state), charged(state)) == ((1, 3), 0)
     assert job_of(state, "old").active_used == 1
     assert job_of(state, "old").active_allocated == 0
+
+
+@pytest.mark.parametrize("may", [True, False])
+def test_a_pod_that_is_put_back_stays_if_all_trackers_let_it_and_else_is_evicted_all_the_same(may) -> None:
+    state, _ = opened(nodes(1, gpus=4), a_job("old", gpus=3, on="n0"))
+    statement, old = Statement(state.ledger, trackers=(Places(lambda: may),)), task_of(state, "old-0")
+    statement.evict(old)
+    statement.pipeline(old, state.nodes.nodes[0])
+    assert (old.status, statement.evicted()) == ((Status.RUNNING, []) if may else (Status.PIPELINED, [old]))
+    assert charged(state) == 3
+    statement.rollback()
+    assert (old.status, gpus(state), charged(state)) == (Status.RUNNING, (1, 0), 3)
 
 
 def test_a_pod_that_waits_is_promised_what_is_released_and_its_queue_pays() -> None:
