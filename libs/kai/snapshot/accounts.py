@@ -123,7 +123,7 @@ class Accounts:
         if node is not None and cls.vast and not cluster.ledger.holds.bears(task, node):
             node = None  # one that is overfull by all that can be counted is full without this pod, too
         if node is not None:
-            groups = facts.granted_ids or facts.group_ids or facts.assumed_groups if cls.shared else ()
+            groups = facts.devices if cls.shared else ()
             if groups and not (facts.ours or facts.utility or facts.granted_ids):
                 # Its own word counts only where those who placed it hold the device: no queue pays for it.
                 groups = tuple([each for each in groups if cluster.grants.is_of_others((node.name, each))])

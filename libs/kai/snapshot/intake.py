@@ -207,7 +207,7 @@ class Intake:
                 new.assumed_allotment = old.assumed_allotment
                 # A result told of the bind already, and this version of the pod is from before.
                 if old.node_name == old.assumed_node:
-                    new.node_name, new.group_ids = old.node_name, new.group_ids or old.group_ids
+                    new.node_name, new.group_ids = old.node_name, old.group_ids or new.group_ids
         elif old.assumed_node == new.node_name:
             # The bind took effect, but its labels need not say yet which devices it has.
             new.group_ids = new.group_ids or old.assumed_groups

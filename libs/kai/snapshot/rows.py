@@ -176,6 +176,16 @@ class PodFacts(msgspec.Struct, eq=False, kw_only=True):
     #: The scheduler decided that it goes; also once it is being deleted.
     evicting: bool = False
 
+    @property
+    def devices(self) -> tuple[GpuGroup, ...]:
+        """The shared devices that it has or is about to get, as far as that is known.
+
+        While it is being bound its labels may be those of an attempt that failed.
+        """
+        if self.assumed_groups and not self.node_name:
+            return self.granted_ids or self.assumed_groups
+        return self.granted_ids or self.group_ids or self.assumed_groups
+
 
 class PodSet(msgspec.Struct, eq=False, kw_only=True):
     """A leaf of a pod group's tree: pods, and how many of them are needed.

@@ -243,8 +243,8 @@ class ClusterState(Cluster):
         if (task := self.tasks.get(uid)) is not None and facts_of(task).assumed_node:
             self._accounts.detach(task)
             facts = facts_of(task)
+            facts.group_ids = facts.devices
             facts.node_name = facts.node_name or facts.assumed_node
-            facts.group_ids = facts.group_ids or facts.assumed_groups
             if uid in self.grants.of_pods:
                 self._granted.hold_to_grant(task, declared=task.declared_cls or task.cls, decided=task.cls)
             self._accounts.attach(task)

@@ -217,6 +217,27 @@ def test_a_finished_bind_survives_an_event_from_before_it() -> None:
     state.check()
 
 
+def test_what_an_attempt_that_failed_wrote_on_a_pod_does_not_count_while_it_is_bound_anew() -> None:
+    state = _fresh(_final_objects())
+    task = state.tasks["default-part-2"]
+    labelled = a_pod("part-2", group="parts", gpu_memory_mib=4_000, groups=("before",))
+    state.apply(Kind.POD, labelled)
+    state.assume_bind(task.uid, "node-1", groups=("g1",))
+    found = [task.groups]
+    state.apply(Kind.POD, labelled)
+    found.append(task.groups)
+    restored = codec.restore(codec.decode(codec.encode(codec.cut(state))))
+    found.append(restored.tasks[task.uid].groups)
+    state.bind_done(task.uid)
+    found.append(task.groups)
+    state.apply(Kind.POD, labelled)  # from before
+    found.append(task.groups)
+    assert found == [("g1",)] * 5
+    state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory_mib=4_000, node="node-1", groups=("g1",)))
+    assert task.groups == ("g1",)
+    state.check()
+
+
 def test_a_heartbeat_of_a_node_changes_nothing() -> None:
     state = _fresh(_final_objects())
     epoch = state.nodes.epoch
