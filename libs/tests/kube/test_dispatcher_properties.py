@@ -113,6 +113,8 @@ class Life:
             and write.called < self.now
             and not write.sent_at
             and write.outcome is None
+            # Who gives up at this very moment may not have come to tell so yet.
+            and (write.patience is None or write.called + write.patience > self.now)
             and not any(
                 other.object == write.object and other.ended >= self.now and other.number < write.number
                 for other in self.writes.values()

@@ -3,13 +3,14 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import aiohttp
 import yaml
 from yarl import URL
 
-from deadlines import patience, within
+from deadlines import eventually, patience, within
 from kai.answers.answer import Held
 from kai.kube.client import KubeClient
 from kai.kube.resources import SERVICE_ACCOUNTS, Resource
@@ -155,6 +156,13 @@ class Asking:
             method, url.update_query(query) if query else url, headers=sent
         ) as got:
             return got.status, got.headers, await got.json()
+
+    async def answered(self, name, token):
+        """What is answered once the API server answers in the little time that it has for that."""
+        ask = partial(self.call, f"/api/v1/{name}", token, since="0")
+        status, _, document = await eventually(ask, lambda got: got[0] != 503)
+        assert status == 200, document
+        return document
 
     async def rows(self, name, token, **query):
         """What is found in the whole of the time that tests write about."""
