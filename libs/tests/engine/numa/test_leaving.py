@@ -34,6 +34,16 @@ def beside(other):
     )
 
 
+def one_in_each_zone():
+    """Two pods have a GPU of one zone each, and another one wants both of a zone."""
+    return a_state(
+        a_zoned_node(gpus=2, left=["2", "2"]),
+        in_zone(0, a_running("first", on="n")),
+        in_zone(1, a_running("second", on="n")),
+        a_job("ours", gpus=2),
+    )
+
+
 def test_who_finds_room_in_a_zone_only_once_another_is_gone_waits_though_as_much_is_idle_on_the_node():
     assert decided(beside(leaving("gone", on="n", gpus=1)), ALIGNED) == Decided(waits={"ours-0": "n"})
 
@@ -63,25 +73,14 @@ def test_zones_of_who_is_evicted_are_waited_for():
 
 
 def test_a_pod_moves_to_another_zone_of_its_node_only_by_being_evicted():
-    state = a_state(
-        a_zoned_node(gpus=2, left=["2", "2"]),
-        in_zone(0, a_running("first", on="n")),
-        in_zone(1, a_running("second", on="n")),
-        a_job("ours", gpus=2),
-    )
-    found = decided(state, ALIGNED)
+    found = decided(one_in_each_zone(), ALIGNED)
     assert found == Decided(evicts=frozenset({"second-0"}), waits={"ours-0": "n", "second-0": "n"})
 
 
 def test_what_is_taken_back_leaves_zones_as_they_were():
-    state = a_state(
-        a_zoned_node(gpus=2, left=["2", "2"]),
-        in_zone(0, a_running("stays", on="n")),
-        in_zone(1, a_running("victim", on="n")),
-        a_job("ours", gpus=2),
-    )
+    state = one_in_each_zone()
     session = Engine(ALIGNED).open(state, NOW)
-    ours, victim, node = task_of(state, "ours-0"), task_of(state, "victim-0"), state.nodes.nodes[0]
+    ours, victim, node = task_of(state, "ours-0"), task_of(state, "second-0"), state.nodes.nodes[0]
     zones = next(each for each in session.plugins.trackers if isinstance(each, NumaZones))
     statement = session.statement()
     found = []
