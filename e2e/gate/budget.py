@@ -1,4 +1,4 @@
-"""Stage after stage, as long as there is time."""
+"""Stage after stage, as long as there is time, and aside what no clock judges."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
@@ -82,13 +82,13 @@ class Gate:
 
     def decide(self) -> bool:
         """Run what there is time for, and tell what came of it; whether nothing failed."""
-        results: list[Result] = []
-        for first, *guests in self._at_once():
-            with ThreadPoolExecutor() as pool:
-                beside = [pool.submit(self._timed, guest, results) for guest in guests]
-                own = self._timed(first, results)
-            results += [own, *(one.result() for one in beside)]
-        self._sum_up(results)
+        first, *others = self.in_order()
+        results = [self._timed(first, [])]
+        lanes = [[stage for stage in others if stage.aside is aside] for aside in (False, True)]
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            for done in [pool.submit(self._one_by_one, lane, results) for lane in lanes]:
+                done.result()
+        self._sum_up(sorted(results, key=lambda result: result.stage.aside))
         return all(result.outcome is not Outcome.FAILED for result in results)
 
     def in_order(self) -> list[Stage]:
@@ -97,12 +97,10 @@ class Gate:
         others = [stage for stage in self.stages if not stage.needed]
         return needed + sorted(others, key=lambda stage: (self.changes.age(stage.concerns), stage.minutes))
 
-    def _at_once(self) -> Iterator[list[Stage]]:
-        """The stages in order, each with those that are run beside it."""
-        stages = self.in_order()
+    def _one_by_one(self, stages: Sequence[Stage], results: list[Result]) -> None:
+        """Run these, and add what became of them to what became of all."""
         for stage in stages:
-            if not stage.beside:
-                yield [stage, *(one for one in stages if one.beside == stage.name)]
+            results.append(self._timed(stage, results))
 
     # --- one stage -----------------------------------------------------------------------------
     def _timed(self, stage: Stage, before: Sequence[Result]) -> Result:
@@ -153,7 +151,7 @@ class Gate:
     def _do(self, stage: Stage, command: Sequence[str]) -> Ended:
         self.say(f"## minute {self._minutes():.0f}: {shlex.join(command)}")
         left = 60 * (CUT_MINUTES - self._minutes())
-        return self.run(command, seconds=None if stage.needed else max(1.0, left), aside=bool(stage.beside))
+        return self.run(command, seconds=None if stage.needed else max(1.0, left), aside=stage.aside)
 
     # --- time ----------------------------------------------------------------------------------
     def _minutes(self) -> float:

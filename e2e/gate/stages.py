@@ -13,15 +13,15 @@ class Stage:
     ``needed``: it is run whatever the time, to its end, and nothing is run after it has failed.
     ``minutes``: what it takes on a quiet machine of 2 cores.
     ``concerns``: beginnings of paths; a stage comes early if a recent commit has changed something there.
-    ``beside``: the stage beside which it is run at the lowest priority, where no clock judges it: one that
-    leaves the machine idle for most of its time.
+    ``aside``: no clock judges it. It is run at the lowest priority while the others run, one such stage after
+    another, on what they leave of the machine.
     """
 
     name: str
     command: tuple[str, ...]
     minutes: float
     needed: bool = False
-    beside: str = ""
+    aside: bool = False
     concerns: tuple[str, ...] = ()
     #: Run before; where it fails, the stage is left out, for a reason that is no fault of this code.
     preparation: tuple[str, ...] = ()
@@ -39,11 +39,10 @@ _TROUBLE: Final = (
     *("soak", "hostile", "MINUTES=4", "OBJECTS=600"),
 )
 
-_LIFE: Final = "random life, and a hostile tenant"
-_NODES: Final = "the guide on real nodes"
-
+#: The first makes what all others run in, and is alone.
 STAGES: Final = (
-    Stage("tests", ("make", "test"), minutes=6, needed=True),
+    Stage("installation", ("make", "install"), minutes=1, needed=True),
+    Stage("tests", ("make", "test"), minutes=18, needed=True),
     Stage(
         "end to end on a real control plane",
         # Two clusters at a time, each of which waits for most of its time.
@@ -64,7 +63,7 @@ STAGES: Final = (
         ordered=True,
     ),
     Stage(
-        _LIFE,
+        "random life, and a hostile tenant",
         # Both at once: each waits for most of its time.
         _TROUBLE,
         minutes=7,
@@ -85,7 +84,7 @@ STAGES: Final = (
         ),
     ),
     Stage(
-        _NODES,
+        "the guide on real nodes",
         ("make", "guide"),
         minutes=7,
         concerns=(
@@ -106,14 +105,14 @@ STAGES: Final = (
         "random worlds",
         ("make", "fuzz", "CASES=100"),
         minutes=2,
-        beside=_NODES,
+        aside=True,
         concerns=("libs/kai/engine/", "libs/kai/snapshot/", "libs/kai/replay/"),
     ),
     Stage(
         "the page in a browser",
         ("make", "browser"),
         minutes=4,
-        beside=_NODES,
+        aside=True,
         concerns=(
             "services/kai_insight/web/",
             "services/kai_insight/page/",
@@ -128,7 +127,7 @@ STAGES: Final = (
         "images without a daemon",
         ("make", "images"),
         minutes=5,
-        beside=_LIFE,
+        aside=True,
         concerns=(
             "Dockerfile",
             ".dockerignore",

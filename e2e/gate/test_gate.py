@@ -56,32 +56,36 @@ class Plan:
 
 
 class Meeting(Plan):
-    """Its commands end only when the host and all guests are there; they are told from what ran alone."""
+    """Of its commands, those end together that are named ``both``; what ran is told with how it ran."""
 
-    together = threading.Barrier(3)
+    together = threading.Barrier(2)
 
     def run(self, command: Sequence[str], *, seconds: float | None, aside: bool) -> Ended:
-        if command[0] in {"host", "guest a", "guest b"}:
+        if command[0] == "both":
             self.together.wait(patience())
-        self.said.append(f"{command[0]} {'aside' if aside else 'itself'}")
-        return Ended(1 if command[0] == "guest b" else 0)
+        self.said.append(f"{' '.join(command)} {'aside' if aside else 'itself'}")
+        return Ended(1 if command == ("both", "fails") else 0)
 
 
-def test_what_is_run_beside_a_stage_names_one_that_is_run_itself():
-    alone = {stage.name for stage in STAGES if not stage.beside}
-    assert {stage.beside for stage in STAGES if stage.beside} <= alone
-
-
-def test_guests_are_run_beside_their_host_and_judged_like_others():
-    host = Stage("host", ("host",), minutes=7)
-    guests = [Stage(name, (name,), minutes=1, beside="host") for name in ("guest a", "guest b")]
+def test_what_no_clock_judges_is_run_aside_of_the_others_once_the_first_is_done():
+    stages = [
+        Stage("second guest", ("guest",), minutes=4, aside=True),
+        Stage("first guest", ("both", "fails"), minutes=1, aside=True),
+        Stage("all", ("both", "last"), minutes=7),
+        SHORT,
+    ]
     plan = Meeting()
-    assert not plan.gate(TESTS, guests[0], LONG, host, guests[1]).decide()
-    ran = [line for line in plan.said if line.endswith(("aside", "itself"))]
-    assert (ran[0], ran[-1]) == ("make itself", "long itself")
-    assert sorted(ran[1:-1]) == ["guest a aside", "guest b aside", "host itself"]
-    assert [line for line in plan.text.splitlines() if "FAILED  " in line] == [
-        "##   FAILED      0.0 min  guest b (status 1)"
+    assert not plan.gate(TESTS, *stages).decide()
+    ran = [line for line in plan.said if line.endswith((" aside", " itself"))]
+    assert ran[0] == "make test itself"
+    assert [line for line in ran if line.endswith("aside")] == ["both fails aside", "guest aside"]
+    assert [line for line in ran[1:] if line.endswith("itself")] == ["short itself", "both last itself"]
+    assert plan.said[-5:] == [
+        "##   passed      0.0 min  tests",
+        "##   passed      0.0 min  short",
+        "##   passed      0.0 min  all",
+        "##   FAILED      0.0 min  first guest (status 1)",
+        "##   passed      0.0 min  second guest",
     ]
 
 
