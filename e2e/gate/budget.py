@@ -6,9 +6,10 @@ import enum
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Final, Protocol
 
 from e2e.gate import findings
@@ -65,6 +66,16 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
+def _turns(stages: Sequence[Stage]) -> Iterator[list[Stage]]:
+    """Each by itself; those that wait all in the turn of the first of them."""
+    waiting = [stage for stage in stages if stage.waits]
+    for stage in stages:
+        if not stage.waits:
+            yield [stage]
+        elif stage is waiting[0]:
+            yield waiting
+
+
 @dataclass(slots=True)
 class Gate:
     """The stages, and the time that there is for them. ``gone``: minutes that were gone before."""
@@ -98,9 +109,10 @@ class Gate:
         return needed + sorted(others, key=lambda stage: (self.changes.age(stage.concerns), stage.minutes))
 
     def _one_by_one(self, stages: Sequence[Stage], results: list[Result]) -> None:
-        """Run these, and add what became of them to what became of all."""
-        for stage in stages:
-            results.append(self._timed(stage, results))
+        """Run these in turn, and add what became of them to what became of all."""
+        for turn in _turns(stages):
+            with ThreadPoolExecutor(len(turn)) as pool:
+                results += pool.map(self._timed, turn, repeat(results))
 
     # --- one stage -----------------------------------------------------------------------------
     def _timed(self, stage: Stage, before: Sequence[Result]) -> Result:

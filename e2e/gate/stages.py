@@ -15,6 +15,7 @@ class Stage:
     ``concerns``: beginnings of paths; a stage comes early if a recent commit has changed something there.
     ``aside``: no clock judges it. It is run at the lowest priority while the others run, one such stage after
     another, on what they leave of the machine.
+    ``waits``: for most of its time. Such stages are run all at once.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Stage:
     minutes: float
     needed: bool = False
     aside: bool = False
+    waits: bool = False
     concerns: tuple[str, ...] = ()
     #: Run before; where it fails, the stage is left out, for a reason that is no fault of this code.
     preparation: tuple[str, ...] = ()
@@ -42,7 +44,7 @@ _TROUBLE: Final = (
 #: The first makes what all others run in, and is alone.
 STAGES: Final = (
     Stage("installation", ("make", "install"), minutes=1, needed=True),
-    Stage("tests", ("make", "test"), minutes=18, needed=True),
+    Stage("tests", ("make", "test"), minutes=17, needed=True),
     Stage(
         "end to end on a real control plane",
         # Two clusters at a time, each of which waits for most of its time.
@@ -66,7 +68,8 @@ STAGES: Final = (
         "random life, and a hostile tenant",
         # Both at once: each waits for most of its time.
         _TROUBLE,
-        minutes=7,
+        minutes=6,
+        waits=True,
         concerns=(
             "e2e/soak/",
             "e2e/hostile/",
@@ -87,6 +90,7 @@ STAGES: Final = (
         "the guide on real nodes",
         ("make", "guide"),
         minutes=7,
+        waits=True,
         concerns=(
             "e2e/guide/",
             "e2e/controlplane/",

@@ -55,16 +55,21 @@ class Plan:
         return "\n".join(self.said)
 
 
+@dataclass
 class Meeting(Plan):
-    """Of its commands, those end together that are named ``both``; what ran is told with how it ran."""
+    """Its commands that are named ``both`` end together; what ran is told with how it ran."""
 
-    together = threading.Barrier(2)
+    together: threading.Barrier = field(default_factory=lambda: threading.Barrier(2))
 
     def run(self, command: Sequence[str], *, seconds: float | None, aside: bool) -> Ended:
         if command[0] == "both":
             self.together.wait(patience())
         self.said.append(f"{' '.join(command)} {'aside' if aside else 'itself'}")
         return Ended(1 if command == ("both", "fails") else 0)
+
+    @property
+    def told(self) -> list[str]:
+        return [line for line in self.said if line.endswith((" aside", " itself"))]
 
 
 def test_what_no_clock_judges_is_run_aside_of_the_others_once_the_first_is_done():
@@ -76,10 +81,9 @@ def test_what_no_clock_judges_is_run_aside_of_the_others_once_the_first_is_done(
     ]
     plan = Meeting()
     assert not plan.gate(TESTS, *stages).decide()
-    ran = [line for line in plan.said if line.endswith((" aside", " itself"))]
-    assert ran[0] == "make test itself"
-    assert [line for line in ran if line.endswith("aside")] == ["both fails aside", "guest aside"]
-    assert [line for line in ran[1:] if line.endswith("itself")] == ["short itself", "both last itself"]
+    assert plan.told[0] == "make test itself"
+    assert [line for line in plan.told if line.endswith("aside")] == ["both fails aside", "guest aside"]
+    assert [line for line in plan.told[1:] if line.endswith("itself")] == ["short itself", "both last itself"]
     assert plan.said[-5:] == [
         "##   passed      0.0 min  tests",
         "##   passed      0.0 min  short",
@@ -87,6 +91,14 @@ def test_what_no_clock_judges_is_run_aside_of_the_others_once_the_first_is_done(
         "##   FAILED      0.0 min  first guest (status 1)",
         "##   passed      0.0 min  second guest",
     ]
+
+
+def test_what_waits_for_most_of_its_time_is_run_at_once():
+    waiting = [Stage(name, ("both", name), minutes=5, waits=True) for name in ("a", "b")]
+    plan = Meeting()
+    assert plan.gate(TESTS, waiting[0], SHORT, LONG, waiting[1]).decide()
+    assert (plan.told[0], plan.told[1], plan.told[-1]) == ("make test itself", "short itself", "long itself")
+    assert sorted(plan.told[2:-1]) == ["both a itself", "both b itself"]
 
 
 def test_all_stages_are_run_and_summed_up_with_their_minutes():

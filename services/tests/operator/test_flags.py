@@ -36,9 +36,9 @@ FACTS = Facts(served=frozenset(OPTIONAL_KINDS), api_server_ports=(6443,))
 EVERYTHING = {
     each: {"service": {"enabled": True}} for each in ("insight", "nodeScaleAdjuster", "numaPlacementExporter")
 }
-#: Each is right somewhere, and wrong somewhere else.
 #: What the installation says beside whatever is added, as far as that bears on it.
 GIVEN = {"podGrouper": ("--grpc-listen=:9093",)}
+#: Each is right somewhere, and wrong somewhere else.
 ODD = [
     "", "abc", "a b", "a=b", "a,b==", "a=b-c", "a=b,c=d", "0", "-1", "1", "0.5", "7", "99999", "1e3",
     "inf", "nan", "true", "TRUE", "off", "maybe", "loud", "info,kai.kube=debug", "kai.nowhere=debug",
@@ -60,7 +60,6 @@ def settings_of(module: str) -> type[ServiceSettings]:
     return kind
 
 
-@cache
 @cache
 def reads(module: str, *arguments: str) -> bool:
     try:
