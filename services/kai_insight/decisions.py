@@ -65,8 +65,9 @@ class SessionBook:
             self._found(shard, update, outcome, standing)
         for group in update.forgotten:
             self._gone(shard, update, group, standing)
-        if update.full:
+        if update.full or update.version == 1:  # the first session of a leader tells of everything, too
             self._compare(shard, update, standing)
+        if update.full:
             return  # what it did in that cycle it does not say
         for eviction in update.evictions:
             self._eviction(shard, update, eviction)
@@ -101,7 +102,7 @@ class SessionBook:
             self._decision(shard, update, group, Standing(GONE), "")
 
     def _compare(self, shard: str, update: SessionUpdate, standing: dict[str, Standing]) -> None:
-        """A full update tells of all that it has something to say about: the others are content, or gone."""
+        """It tells of all that it has something to say about: the others are content, or gone."""
         told = {outcome.pod_group for outcome in update.outcomes}
         for group in sorted(standing.keys() - told):
             if group not in self._surroundings.groups:

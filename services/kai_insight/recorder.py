@@ -124,6 +124,7 @@ class Recorder:
             namespace=settings.namespace,
             tls=settings.tls,
             after=after,
+            from_first=True,
         )
         await take_each(updates, self._take, shard=shard.name)
 

@@ -63,7 +63,9 @@ class SessionServicer(SessionServiceServicer):
         if self.log is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler does not lead")
             return
-        async for message in self.log.watch(after_version=request.after_version, epoch=request.epoch):
+        async for message in self.log.watch(
+            after_version=request.after_version, epoch=request.epoch, from_first=request.from_first
+        ):
             yield message
         await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler leads no longer")
 

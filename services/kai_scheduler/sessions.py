@@ -133,13 +133,18 @@ class SessionLog:
         self._shares = tuple(_sayable(replace(update, shares=self._shares), "shares"))
         return encode_update(replace(update, **sound))
 
-    async def watch(self, *, after_version: int, epoch: int) -> AsyncIterator[WatchSessionsResponse]:
-        """All updates after that one; a full one first if they are not kept. Ends with our term."""
+    async def watch(
+        self, *, after_version: int, epoch: int, from_first: bool = False
+    ) -> AsyncIterator[WatchSessionsResponse]:
+        """All updates after that one; a full one first if they are not kept. Ends with our term.
+
+        ``from_first``: instead of a full one, all from the first of our term on, if that is kept.
+        """
         seen = after_version if epoch == self.epoch and after_version <= self.version else -1
         while not self._closed:
             news = self._news
             if self.version > max(seen, 0):
-                for message in self._after(seen):
+                for message in self._after(seen, from_first):
                     seen = message.version
                     yield message
             else:
@@ -150,7 +155,10 @@ class SessionLog:
         self._closed = True
         self._announce()
 
-    def _after(self, seen: int) -> list[WatchSessionsResponse]:
+    def _after(self, seen: int, from_first: bool) -> list[WatchSessionsResponse]:
+        whole = bool(self._ring) and self._ring[0].version == 1
+        if seen < 0 and from_first and whole:
+            return list(self._ring)
         if seen < 0 or not self._ring or seen < self._ring[0].version - 1:
             return [self.everything()]
         return [message for message in self._ring if message.version > seen]

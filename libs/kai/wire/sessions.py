@@ -29,27 +29,31 @@ async def watch_sessions(
     namespace: str,
     tls: TlsFiles | None = None,
     after: tuple[int, int] | None = None,
+    from_first: bool = False,
 ) -> AsyncIterator[SessionUpdate]:
     """Every session of whoever leads, for ever; the first update is full.
 
     With ``after`` (epoch and version of the last one known) it goes on there instead. After a lost connection
     it goes on where it was. Where the scheduler does not keep that any more, or another one leads, the next
-    update is full again.
+    update is full again; with ``from_first`` it is instead the first session of who leads (version 1), where
+    that is still kept.
 
     Raises:
         KubeError: the Lease cannot be followed any more (our credentials are refused).
     """
     epoch, version = after or (0, 0)
-    position = WatchSessionsRequest(after_version=version, epoch=epoch)
+    position = WatchSessionsRequest(after_version=version, epoch=epoch, from_first=from_first)
 
     async def read(messages: AsyncIterator[WatchSessionsResponse]) -> AsyncIterator[SessionUpdate]:
         nonlocal position
         async for message in messages:
-            position = WatchSessionsRequest(after_version=message.version, epoch=message.epoch)
+            position = WatchSessionsRequest(
+                after_version=message.version, epoch=message.epoch, from_first=from_first
+            )
             yield decode_update(message)
 
     def begin_anew() -> None:
-        """What it said is not known: it is asked for everything."""
+        """What it said is not known: it is asked for everything as it is now, not again for that."""
         nonlocal position
         position = WatchSessionsRequest()
 

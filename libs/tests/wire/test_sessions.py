@@ -111,20 +111,21 @@ async def test_a_session_that_cannot_be_taken_in_is_told_and_keeps_no_later_one_
     assert [(line["shard"], line["version"]) for line in logs] == [("a", 2)]
 
 
-async def test_who_knows_up_to_where_it_was_asks_for_what_came_after(monkeypatch):
+@pytest.mark.parametrize("from_first", [False, True])
+async def test_who_knows_up_to_where_it_was_asks_for_what_came_after(monkeypatch, from_first):
     scheduler = Scheduler(1)
     asked = []
     watch = scheduler.WatchSessions
 
     def noted(request, context):
-        asked.append((request.epoch, request.after_version))
+        asked.append((request.epoch, request.after_version, request.from_first))
         return watch(request, context)
 
     scheduler.WatchSessions = noted
     async with scheduler.serving() as leader:
         monkeypatch.setattr(following, "LeaderTracker", Lease(leader))
-        updates = watch_sessions(None, lease_name="l", namespace="n", after=(7, 40))
+        updates = watch_sessions(None, lease_name="l", namespace="n", after=(7, 40), from_first=from_first)
         async with within("the scheduler answers"):
             await anext(updates)
         await updates.aclose()
-    assert asked == [(7, 40)]
+    assert asked == [(7, 40, from_first)]

@@ -98,6 +98,19 @@ def test_a_full_update_ends_the_waiting_of_whom_it_does_not_mention(begun):
     assert after == {"train": "Settled", "gone": "Gone"}
 
 
+def test_the_first_session_of_a_leader_tells_of_everything_and_what_was_done(begun):
+    begun.sessions.take("default", update(1, found(Outcome.UNSCHEDULABLE, group="team/gone")))
+    victim = PodRef(uid="uid-a", namespace="team", name="a", pod_group="team/train")
+    eviction = Eviction(pod=victim, action="reclaim", message="it is over quota", evictor="team/urgent")
+    begun.sessions.take(
+        "default", update(1, found(Outcome.UNSCHEDULABLE), epoch=4, binds=2, evictions=(eviction,))
+    )
+    after = {row.pod_group: row.outcome for row in begun.of(Decision) if row.epoch == 4}
+    assert after == {"train": "Unschedulable", "gone": "Gone"}
+    assert [(row.epoch, row.pod_uid) for row in begun.of(Taking)] == [(4, "uid-a")]
+    assert [(row.epoch, row.binds, row.waiting) for row in begun.of(Cycle)] == [(3, 0, 1), (4, 2, 1)]
+
+
 def test_shards_know_nothing_of_each_other(begun):
     begun.sessions.take("default", update(1, found(Outcome.UNSCHEDULABLE)))
     begun.sessions.take("other", update(1, full=True))

@@ -64,6 +64,21 @@ async def test_sessions_tell_shares_outcomes_and_binds_over_a_change_of_leader(c
     assert {share.queue for share in again.shares} == {"top", "test"}
 
 
+async def test_who_records_and_comes_late_is_told_what_each_new_leader_did_before(cluster):
+    await cluster.node("n1", gpus=2)
+    placed = {}
+    async with cluster.binder():
+        for name in ("one", "two"):
+            async with cluster.scheduler():
+                await cluster.pod(name)
+                await cluster.bound(name)
+                updates = watch_sessions(cluster.client, **LEASE, from_first=True)
+                placed[name] = await first(updates, lambda update: update.binds)
+                await updates.aclose()
+    assert placed["one"].epoch < placed["two"].epoch
+    assert [each.binds for each in placed.values()] == [1, 1]
+
+
 async def test_shares_are_told_without_what_became_of_every_group(cluster):
     await cluster.node("n1", gpus=2)
     async with cluster.scheduler(), connect_scheduler(cluster.client, **LEASE) as scheduler:

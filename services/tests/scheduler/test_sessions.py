@@ -54,10 +54,10 @@ def a_cycle(*outcomes, shares=(), binds=0):
     )
 
 
-async def read(log, count, *, after=0, epoch=0):
+async def read(log, count, *, after=0, epoch=0, from_first=False):
     found = []
     async with within(f"{count} messages come"):
-        async for message in log.watch(after_version=after, epoch=epoch):
+        async for message in log.watch(after_version=after, epoch=epoch, from_first=from_first):
             found.append(message)
             if len(found) == count:
                 return found
@@ -130,6 +130,21 @@ async def test_a_watcher_of_another_leader_starts_anew():
     for number in range(5):
         log.record(a_cycle(an_outcome(f"ns/{number}")), opened_at=1.0)
     assert (await read(log, 1, after=3, epoch=4))[0].full
+
+
+async def test_who_records_gets_what_another_leader_did_from_its_first_session_on_while_that_is_kept():
+    log = a_log()
+    for number in range(3):
+        log.record(a_cycle(an_outcome(f"ns/{number}"), binds=2), opened_at=1.0 + number)
+    messages = await read(log, 3, after=9, epoch=4, from_first=True)
+    assert [(each.full, each.version, each.binds) for each in messages] == [
+        (False, 1, 2), (False, 2, 2), (False, 3, 2)
+    ]  # fmt: skip
+    messages = await read(log, 1, after=2, epoch=5, from_first=True)
+    assert [each.version for each in messages] == [3]
+    log.forget(now=1.5 + KEPT_SECONDS)
+    (message,) = await read(log, 1, after=9, epoch=4, from_first=True)
+    assert (message.full, message.version) == (True, 3)
 
 
 async def test_a_watcher_that_was_away_too_long_starts_anew():

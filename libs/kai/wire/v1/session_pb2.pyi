@@ -186,17 +186,21 @@ class WatchSessionsRequest(_message.Message):
 
     AFTER_VERSION_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
+    FROM_FIRST_FIELD_NUMBER: _builtins.int
     after_version: _builtins.int
     epoch: _builtins.int
+    from_first: _builtins.bool
+    """For who records: nothing that a new leader has done is to be missed."""
     def __init__(
         self,
         *,
         after_version: _builtins.int = ...,
         epoch: _builtins.int = ...,
+        from_first: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_version", b"after_version", "epoch", b"epoch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_version", b"after_version", "epoch", b"epoch", "from_first", b"from_first"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
