@@ -47,7 +47,7 @@ demo: install
 	@$(BIN)/python -m e2e.demo $(ARGS)
 
 test: install
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 # The programs of a real control plane, built once per machine; needs Go.
 controlplane: install
