@@ -330,6 +330,15 @@ def test_a_command_aside_yields_to_all_others_and_prints_when_it_is_done(capsys)
 
 
 @pytest.mark.parametrize("aside", [True, False])
+def test_what_fails_aside_is_not_what_failed_last(tmp_path, monkeypatch, aside):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test_it.py").write_text("def test_it(): assert False")
+    ended = processes.run((sys.executable, "-m", "pytest", "--quiet", "."), seconds=None, aside=aside)
+    assert ended.status == 1, ended.last
+    assert (tmp_path / ".pytest_cache").exists() is not aside
+
+
+@pytest.mark.parametrize("aside", [True, False])
 def test_of_what_a_command_prints_all_is_shown_and_the_last_of_it_is_kept(capsys, aside):
     command = (sys.executable, "-c", "import sys; [print(n, file=sys.stderr) for n in range(40)]")
     ended = processes.run(command, seconds=None, aside=aside)
