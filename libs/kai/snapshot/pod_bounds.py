@@ -12,7 +12,7 @@ import msgspec
 
 from kai.model import limits, names
 from kai.model.limits import Limit
-from kai.model.objects import ApiStruct, Pod
+from kai.model.objects import ApiStruct, Pod, PodSpec
 from kai.model.remembered import forgettable
 from kai.snapshot.asked import asked
 from kai.snapshot.gpu_need import gpu_annotations
@@ -126,6 +126,33 @@ class _Spread(ApiStruct):
 _Spreads = Annotated[list[_Spread], _at_most(limits.SPREAD)]
 
 
+class _ClaimReference(ApiStruct):
+    claim_name: str = ""
+
+
+class _ConfigMapReference(ApiStruct):
+    name: str = ""
+    optional: bool | None = None
+
+
+class _Volume(ApiStruct):
+    name: str = ""
+    persistent_volume_claim: _ClaimReference | None = None
+    config_map: _ConfigMapReference | None = None
+
+
+class _ValueFrom(ApiStruct):
+    config_map_key_ref: _ConfigMapReference | None = None
+
+
+class _Variable(ApiStruct):
+    value_from: _ValueFrom | None = None
+
+
+class _Variables(ApiStruct):
+    config_map_ref: _ConfigMapReference | None = None
+
+
 def check(pod: Pod) -> None:
     """All that a pod says for itself. How many pods its group has, and what its claims are, it does not know.
 
@@ -178,6 +205,7 @@ def check_scheduling(pod: Pod) -> None:
     limits.SELECTOR.check_count(spec.node_selector)
     limits.TOLERATIONS.check_count(spec.tolerations)
     limits.VOLUMES.check_count(spec.volumes)
+    _check_references(spec)
     if spec.priority:
         limits.POD_PRIORITY.check(spec.priority)
     demanded = 0
@@ -191,6 +219,19 @@ def check_scheduling(pod: Pod) -> None:
         )
         demanded += sum(_demands(each) for each in spread)
     limits.TERM_REQUIREMENTS.check(demanded)
+
+
+def _check_references(spec: PodSpec) -> None:
+    """What has to be there before a pod can run is named as it must be."""
+    if spec.volumes:
+        conform(spec.volumes, list[_Volume], field="spec.volumes")
+    for role, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for number, each in enumerate(containers or ()):
+            field = f"spec.{role}[{number}]"
+            if each.env:
+                conform(each.env, list[_Variable], field=f"{field}.env")
+            if each.env_from:
+                conform(each.env_from, list[_Variables], field=f"{field}.envFrom")
 
 
 def _terms_about_nodes(affinity: _Affinity) -> Iterator[_NodeTerm]:

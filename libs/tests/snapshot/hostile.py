@@ -151,6 +151,15 @@ def _pods() -> Iterator[tuple[str, dict[str, Any], str, str]]:
         "spec.affinity.nodeAffinity",
         "type",
     )
+    for source, key in (("configMap", "name"), ("persistentVolumeClaim", "claimName")):
+        volumes = [{"name": "v", source: {key: "there"}}]
+        where = f"spec.volumes[1].{source}"
+        yield f"{source} of another type", {"volumes": [*volumes, {source: "here"}]}, where, "type"
+        yield f"name of {source}", {"volumes": [*volumes, {source: {key: {}}}]}, f"{where}.{key}", "type str"
+    for field, reference in (("env", {"valueFrom": "here"}), ("envFrom", {"configMapRef": ["here"]})):
+        where = f"spec.containers[1].{field}[0].{next(iter(reference))}"
+        containers = [{"name": "a"}, {"name": "b", field: [reference]}]
+        yield f"{field} of another type", {"containers": containers}, where, "type"
 
 
 def a_deep_group(name: str, *, levels: int, queue: str = "right") -> PodGroup:
