@@ -254,13 +254,17 @@ def test_a_new_pod_within_bounds_is_accepted(rules, pod):
     assert verdict.allowed, verdict.message
 
 
-#: Integers of which the API server itself takes no more than 32 bits.
+#: Integers of which the API server itself takes no more than 32 bits; nor does it take other types.
 SHORT = {"priority", "a priority of 200 bits", "weight", "skew"}
 
 
 @pytest.mark.parametrize(
     "hostile",
-    [each for each in HOSTILE_PODS if each.name.removeprefix("pod: ") not in SHORT],
+    [
+        each
+        for each in HOSTILE_PODS
+        if each.name.removeprefix("pod: ") not in SHORT and not each.bound.startswith("type")
+    ],
     ids=lambda hostile: hostile.name,
 )
 def test_the_api_server_asks_about_every_pod_that_may_be_beyond_its_bounds(hostile):
