@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from kai.model import names
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, count, listed, owned, pod
+from kai.workloads.parts import MOST_MADE, Maker, at, count, listed, owned, pod
 
 _GROVE: Final = "grove.io/v1alpha1"
 _GANGS: Final = "scheduler.grove.io/v1alpha1"
@@ -26,13 +27,13 @@ class _Clique:
     def spec(self) -> Json:
         return at(self.template, "spec")
 
-    def pods(self) -> list[str]:
+    def pods(self) -> Iterator[str]:
         """Names: numbers stand for what Kubernetes draws."""
         return _pods_of(self.name, self.spec)
 
 
-def _pods_of(name: str, spec: Json) -> list[str]:
-    return [f"{name}-{number}" for number in range(count(spec, "replicas"))]
+def _pods_of(name: str, spec: Json) -> Iterator[str]:
+    return (f"{name}-{number}" for number in range(count(spec, "replicas")))
 
 
 # --- sets --------------------------------------------------------------------------------------------
@@ -64,12 +65,14 @@ def _gangs(template: Json, replica: str) -> Iterator[tuple[str, list[_Clique]]]:
     templates = {str(each.get("name", "")): each for each in listed(template, "cliques")}
     groups = listed(template, "podCliqueScalingGroups")
     grouped = {name for group in groups for name in _members(group, templates)}
+    needed = (
+        clique
+        for group in groups
+        for number in range(min(count(group, "minAvailable"), count(group, "replicas")))
+        for clique in _of_group(group, templates, replica, number)
+    )
     base = [_Clique(f"{replica}-{name}", each) for name, each in templates.items() if name not in grouped]
-    for group in groups:
-        least = min(count(group, "minAvailable"), count(group, "replicas"))
-        for number in range(least):
-            base += _of_group(group, templates, replica, number)
-    yield replica, base
+    yield replica, base + list(islice(needed, MOST_MADE + 1))
     for group in groups:
         least = count(group, "minAvailable")
         for beyond, number in enumerate(range(least, count(group, "replicas"))):
@@ -92,15 +95,17 @@ def _of_group(group: Json, templates: Json, replica: str, number: int) -> Iterat
 
 
 def _gang(owner: Json, name: str, cliques: list[_Clique]) -> Json:
-    namespace = owner["metadata"]["namespace"]
-    parts = [
-        {
+    """Of more pods than can be made it names some: nobody gets to see it."""
+    namespace, parts, left = owner["metadata"]["namespace"], [], MOST_MADE
+    for clique in cliques:
+        pods = list(islice(clique.pods(), left))
+        left -= len(pods)
+        part = {
             "name": clique.name,
             "minReplicas": count(clique.spec, "minAvailable", default=count(clique.spec, "replicas")),
-            "podReferences": [{"namespace": namespace, "name": pod} for pod in clique.pods()],
+            "podReferences": [{"namespace": namespace, "name": pod} for pod in pods],
         }
-        for clique in cliques
-    ]
+        parts.append(part)
     spec = {"podgroups": [part for part in parts if part["minReplicas"]]}
     priority = at(owner, "spec", "template").get("priorityClassName")
     return owned(

@@ -21,7 +21,7 @@ from kai.workloads import (
     tekton,
     trainer,
 )
-from kai.workloads.parts import Maker
+from kai.workloads.parts import MOST_MADE, Maker
 from kai.workloads.references import filled
 
 #: Who makes what, by API group and kind.
@@ -38,8 +38,6 @@ MAKERS: Final[dict[tuple[str, str], Maker]] = {
     **tekton.MAKERS,
     **others.MAKERS,
 }
-#: Objects that are made of one file: more is a slip, or nothing that one looks at.
-MOST_MADE: Final = 20_000
 _CLUSTER_SCOPED: Final = (
     "PriorityClass",
     "Karta",
@@ -110,13 +108,14 @@ def maker_of(body: Json) -> Maker | None:
 
 
 def _bounded(body: Json, made: Iterator[Json], *, most: int) -> list[Json]:
+    """Those that say what they are to be; of the others there may not be more either."""
     found = list(islice(made, most + 1))
     if len(found) > most:
         raise TooManyPods(
             f"{body['kind']} {body['metadata']['name']}: with it there are more than {MOST_MADE:,} pods and "
             "other objects; ask for fewer replicas"
         )
-    return found
+    return [child for child in found if child["spec"]]
 
 
 def _below(body: Json) -> Iterator[Json]:
@@ -124,12 +123,13 @@ def _below(body: Json) -> Iterator[Json]:
     for child in _children(body):
         child = _named(child, child["metadata"]["namespace"])
         yield _requesting(child) if child["kind"] == "Pod" else child
-        yield from _below(child)
+        if child["spec"]:
+            yield from _below(child)
 
 
 def _children(body: Json) -> Iterator[Json]:
     make = maker_of(body)
-    return (child for child in make(body) if child["spec"]) if make is not None else iter(())
+    return make(body) if make is not None else iter(())
 
 
 def _as_served(body: Json, namespace: str) -> Json:

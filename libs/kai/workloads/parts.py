@@ -7,10 +7,12 @@ told by who reads it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from kai.model.objects import Json
 
+#: Objects that are made of one file: more is a slip, or nothing that one looks at.
+MOST_MADE: Final = 20_000
 #: What is made directly of an object; what comes of that is made in turn.
 Maker = Callable[[Json], Iterator[Json]]
 
@@ -31,9 +33,14 @@ def listed(body: Json, *path: str) -> list[Json]:
 
 
 def count(fields: Json, name: str, *, default: int = 1) -> int:
-    """A number of pods or replicas as an API server leaves it, never negative."""
+    """A number of pods or replicas as an API server leaves it, never negative.
+
+    One that is larger than can be made is told as :data:`MOST_MADE` and one: nobody counts to what users write.
+    """
     value = fields.get(name)
-    return max(value, 0) if isinstance(value, int) and not isinstance(value, bool) else default
+    if not isinstance(value, int) or isinstance(value, bool):
+        return default
+    return min(max(value, 0), MOST_MADE + 1)
 
 
 def owned(

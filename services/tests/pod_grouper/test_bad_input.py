@@ -1,6 +1,7 @@
 """Whatever a user writes into an object: it is grouped or refused in words, never a crash."""
 
 import asyncio
+import contextlib
 import copy
 import random
 import threading
@@ -46,6 +47,28 @@ async def test_a_manifest_with_a_wrong_value_anywhere_never_crashes(case, seed):
     for body in found.pod_groups:
         assert ("minMember" in body["spec"]) != ("minSubGroup" in body["spec"])
         assert "null" not in yaml.safe_dump(body["spec"])
+
+
+def with_numbers_without_end(value, *, with_pods):
+    """With each number as large as that; without pods their specs say nothing, so that none is to be made."""
+    if isinstance(value, dict):
+        if "containers" in value and not with_pods:
+            return {}
+        return {key: with_numbers_without_end(each, with_pods=with_pods) for key, each in value.items()}
+    if isinstance(value, list):
+        return [with_numbers_without_end(each, with_pods=with_pods) for each in value]
+    return 2**40 if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+@pytest.mark.parametrize("with_pods", [True, False])
+@pytest.mark.parametrize("case", CASES)
+async def test_numbers_without_end_are_refused_or_of_no_account(case, with_pods):
+    """Of each owner alone, so that his pods are looked for."""
+    for body in case["objects"]:
+        if body.get("kind") != "Pod":
+            spoilt = with_numbers_without_end(body, with_pods=with_pods)
+            with contextlib.suppress(InvalidWorkload):
+                await preview(yaml.safe_dump(spoilt), OPTIONS)
 
 
 async def test_a_manifest_that_contains_itself_is_refused():
