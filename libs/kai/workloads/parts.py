@@ -35,7 +35,7 @@ def listed(body: Json, *path: str) -> list[Json]:
 def count(fields: Json, name: str, *, default: int = 1) -> int:
     """A number of pods or replicas as an API server leaves it, never negative.
 
-    One that is larger than can be made is told as :data:`MOST_MADE` and one: nobody counts to what users write.
+    One that is larger than can be made is told as :data:`MOST_MADE` and one: nobody counts what users write.
     """
     value = fields.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
