@@ -143,5 +143,6 @@ STAGES: Final = (
         ),
         # Not every machine can: other systems than Debian, users without rights.
         preparation=("make", "images", "ARGS=--base"),
+        again=("make", "images"),
     ),
 )

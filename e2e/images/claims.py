@@ -14,6 +14,8 @@ from e2e.images.buildah import Buildah, BuildFailed
 ROOT: Final = Path(__file__).resolve().parents[2]
 _INVENTORY: Final = "/opt/kai/share/kai-scheduler/sbom.cdx.json"
 _CLUSTER_SECONDS: Final = 180.0
+#: Buildah stops reading soon after a command has ended, and on a busy machine loses what that printed.
+_SILENCES: Final = 3
 _USER: Final = "10000:10000"
 _TOLD_NOTHING: Final = ["python", "-m", "kai_resource_reservation"]
 #: Unpacked, of the image of the services and of the one with a cluster in a box.
@@ -36,15 +38,18 @@ class Subject:
     boxed: bool
 
     def run(self, *command: str, text: str = "", seconds: float = 60.0) -> str:
-        """What a command prints in it.
+        """What a command prints in it: each that is asked for here prints something, however often it is run.
 
         Raises:
-            Broken: it fails.
+            Broken: it fails, or nothing was heard of it several times.
         """
         try:
-            return self.buildah.run(self.container, *command, text=text, seconds=seconds)
+            for _ in range(_SILENCES):
+                if said := self.buildah.run(self.container, *command, text=text, seconds=seconds):
+                    return said
         except BuildFailed as error:
             raise Broken(f"{' '.join(command)}: {error}") from error
+        raise Broken(f"{' '.join(command)}: it printed nothing, {_SILENCES} times")
 
 
 def lists_what_it_is_made_of(subject: Subject) -> str:
