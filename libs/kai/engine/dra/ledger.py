@@ -123,18 +123,21 @@ class ClaimLedger:
     ) -> None:
         """A pod runs, or is being bound with these allocations (by the pod's claim names).
 
-        ``extended`` is that of a synthetic claim that the pod's status does not name yet.
+        ``extended`` is that of its synthetic claim. As an object this has no name of the pod's: it is made
+        before it is allocated, and the pod may name it before it is known here. The devices are taken all the
+        while.
         """
+        given = {**(allocations or {}), "": extended}
         for claim in demand.claims:
             state = self._claims.get(claim.key)
             if state is not None:
-                allocation = state.allocation or (allocations or {}).get(claim.name)
+                allocation = state.allocation or given.get(claim.name)
                 self._set(claim.key, _with_pod(state, demand.pod_uid, allocation))
-        # A claim without a name of the pod's is the synthetic one, made as an object already.
-        if extended is not None and all(claim.name for claim in demand.claims):
-            synthetic, _ = self._synthetic(demand, ())
-            if synthetic is not None:
-                self._set(demand.extended_key, _with_pod(_State(synthetic), demand.pod_uid, extended))
+        if extended is not None and not any(
+            not claim.name and claim.key in self._claims for claim in demand.claims
+        ):
+            synthetic, _ = _claim_for_resources(demand, demand.resources)
+            self._set(demand.extended_key, _with_pod(_State(synthetic), demand.pod_uid, extended))
         self._log.clear()
 
     # --- questions ------------------------------------------------------------------------------
@@ -287,15 +290,7 @@ class ClaimLedger:
         classes = {name: class_ for name, class_ in demand.resources.items() if name not in offered}
         if not classes or any(not each.name for each in demand.claims):
             return None, []
-        requests, mappings = extended_requests(demand.pod, classes)
-        namespace, _, name = demand.extended_key.partition("/")
-        claim = dra.ResourceClaim(
-            metadata=ObjectMeta(
-                name=name, namespace=namespace, annotations={dra.EXTENDED_CLAIM_ANNOTATION: "true"}
-            ),
-            spec=dra.ResourceClaimSpec(devices=dra.DeviceClaim(requests=requests)),
-        )
-        return claim, mappings
+        return _claim_for_resources(demand, classes)
 
     # --- what can be undone ---------------------------------------------------------------------
     def place(self, demand: PodDemand, plan: Plan) -> None:
@@ -406,6 +401,21 @@ class _DevicesInUse:
     def counted(self, counter: CounterId) -> Decimal:
         draws = self._draws_on(counter).items()
         return sum((amount for device, amount in draws if not self.is_free(device)), Decimal())
+
+
+def _claim_for_resources(
+    demand: PodDemand, classes: Mapping[str, str]
+) -> tuple[dra.ResourceClaim, list[Json]]:
+    """A claim for extended resources, each by its device class, and which container uses what of it."""
+    requests, mappings = extended_requests(demand.pod, classes)
+    namespace, _, name = demand.extended_key.partition("/")
+    claim = dra.ResourceClaim(
+        metadata=ObjectMeta(
+            name=name, namespace=namespace, annotations={dra.EXTENDED_CLAIM_ANNOTATION: "true"}
+        ),
+        spec=dra.ResourceClaimSpec(devices=dra.DeviceClaim(requests=requests)),
+    )
+    return claim, mappings
 
 
 def _synthetic_owner(claim: dra.ResourceClaim) -> str | None:

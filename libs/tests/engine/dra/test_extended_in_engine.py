@@ -1,5 +1,7 @@
 """An extended resource that is backed by a device class, from the pod to the decision."""
 
+import pytest
+
 from kai.engine import EngineParams, SchedulerConfig
 from kai.snapshot.state import Kind
 from libs.tests.engine.builders import a_node, a_single, a_state, add, claiming, cycle, outcomes
@@ -56,26 +58,54 @@ def test_the_claim_object_that_was_made_for_a_pod_is_its_own():
     state = offering(devices=1)
     add(state, asking("first", gpus=1))
     allocation = binds(state)["first"].extended_claim["allocation"]
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "first", "uid": "first", "controller": True}
-    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
-    claim = {
-        "metadata": {
-            "name": "first-x",
-            "namespace": "ns",
-            "annotations": annotations,
-            "ownerReferences": [owner],
-        },
-        "status": {
-            "allocation": allocation,
-            "reservedFor": [{"resource": "pods", "name": "first", "uid": "first"}],
-        },
-    }
-    state.apply(Kind.RESOURCE_CLAIM, claim)
+    users = [{"resource": "pods", "name": "first", "uid": "first"}]
+    status = {"allocation": allocation, "reservedFor": users}
+    state.apply(Kind.RESOURCE_CLAIM, made_for("first", status=status))
     add(state, asking("second", gpus=1))
     assert binds(state) == {}
     state.remove(Kind.POD, "ns/first")
     state.remove(Kind.RESOURCE_CLAIM, "ns/first-x")
     assert claimed(binds(state)["second"]) == ["gpu-0"]
+
+
+def made_for(pod, *, status=None):
+    """The claim object that a binder makes for a pod, and allocates next."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": pod, "controller": True}
+    meta = {
+        "name": f"{pod}-x",
+        "namespace": "ns",
+        "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+        "ownerReferences": [owner],
+    }
+    return {"metadata": meta, "status": status or {}}
+
+
+def naming_its_claim(pod, *, bound=False):
+    """The pod as the API server tells it once its status names its claim."""
+    job = asking(pod, gpus=1)
+    job[1].status.extended_resource_claim_status = {"resourceClaimName": f"{pod}-x", "requestMappings": []}
+    job[1].spec.node_name = "n1" if bound else ""
+    return job[1]
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["claim not known", "claim not allocated"])
+@pytest.mark.parametrize(
+    "pod",
+    [None, naming_its_claim("first"), naming_its_claim("first", bound=True)],
+    ids=["pod as before", "pod names it", "pod is bound"],
+)
+def test_a_device_is_given_once_whatever_is_known_of_the_claim_that_is_made_for_a_pod(is_known, pod):
+    """Claims and pods are watched apart, and a claim is allocated after it has been made."""
+    state = offering(devices=2)
+    add(state, asking("first", gpus=1))
+    assert claimed(binds(state)["first"]) == ["gpu-0"]
+    if is_known:
+        state.apply(Kind.RESOURCE_CLAIM, made_for("first"))
+    if pod is not None:
+        state.apply(Kind.POD, pod)
+    for name in ("second", "third"):
+        add(state, asking(name, gpus=1))
+    assert [claimed(bind) for bind in binds(state).values()] == [["gpu-1"]]
 
 
 def test_q42_other_resources_than_gpus_are_claimed_too_where_no_device_plugin_offers_them():
