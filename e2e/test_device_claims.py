@@ -1,8 +1,11 @@
 """Devices of DRA drivers: claimed by templates, or asked for as a resource that stands for a class."""
 
+from dataclasses import replace
+
 import pytest
 
 from e2e.manifests import a_group, a_pod, as_yaml
+from e2e.test_queues import kubectl
 from kai.kube.resources import RESOURCE_CLAIMS
 from kai.model import names
 from kai_local.kubelet.nodes import NodeShape
@@ -86,12 +89,28 @@ async def extended(cluster, driver):
 async def test_a_resource_of_a_device_class_needs_no_claim_of_the_user(cluster, queue, extended, namespace):
     name, found = await queue(), await extended(2)
     pods = [asking(a_pod(f"p{i}", namespace, name, spec=found.here), found.extended) for i in range(2)]
-    await cluster.apply(as_yaml(*pods))
+    _, warned = kubectl(cluster, "apply", "-f", "-", stdin=as_yaml(*pods))
+    assert warned == ""
     await cluster.running(namespace, count=2)
     assert await devices(cluster, namespace) == ["gpu-0", "gpu-1"]
     late = asking(a_pod("late", namespace, name, spec=found.here), found.extended)
     await cluster.apply(as_yaml(late))
     await cluster.waits(namespace, "late")
+
+
+async def test_a_resource_without_a_device_class_is_warned_of(cluster, namespace):
+    pod = asking(a_pod("p", namespace, "default-queue"), "none.example.com/gpu")
+    _, warned = kubectl(cluster, "apply", "-f", "-", stdin=as_yaml(pod))
+    assert "it asks for none.example.com/gpu, which no node offers" in warned
+
+
+async def test_a_device_class_of_the_same_manifest_is_known(cluster, extended, namespace):
+    found = await extended(1)
+    late = replace(found, name=f"{found.name}.late", extended=f"{found.name}/late")
+    pod = asking(a_pod("p", namespace, "default-queue"), late.extended)
+    _, warned = kubectl(cluster, "apply", "-f", "-", stdin=as_yaml(late.device_class(), pod))
+    kubectl(cluster, "delete", "deviceclass", late.name)
+    assert warned == ""
 
 
 async def test_a_gang_of_two_gets_such_a_resource_on_two_nodes(cluster, queue, extended, namespace):

@@ -39,6 +39,7 @@ STATES: States = (
     (constraints.who_must_be_apart_is, 5.0),
     (constraints.zones_have_room, 5.0),
     (constraints.claims_are_served_where_their_pod_is, 5.0),
+    (constraints.devices_asked_for_as_a_resource_are_given, 10.0),
     (constraints.who_runs_is_not_told_to_wait, 60.0),
     (accounts.groups_are_charged_what_their_pods_hold, 60.0),
     (accounts.queues_are_charged_what_is_in_them, 60.0),

@@ -16,6 +16,8 @@ ZONE, RACK, POOL = "soak.example.com/zone", "soak.example.com/rack", "soak.examp
 PLACES = (ZONE, RACK)
 TOPOLOGY = "soak-fabric"
 DRIVER = "gpu.soak.example.com"
+#: By which its devices are to be had without a claim of the user's.
+DEVICE = "soak.example.com/device"
 STORAGE_CLASS = "soak-local"
 NUMA_GROUP = "topology.node.k8s.io"
 #: Where nothing but probes goes, so that they can always be placed.
@@ -121,7 +123,10 @@ def furniture() -> list[Json]:
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
         "metadata": {"name": DRIVER},
-        "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+        "spec": {
+            "selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}],
+            "extendedResourceName": DEVICE,
+        },
     }
     storage = {
         "apiVersion": "storage.k8s.io/v1",

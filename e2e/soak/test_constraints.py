@@ -5,8 +5,9 @@ import json
 import msgspec
 import pytest
 
+from e2e.soak import site
 from e2e.soak.rules import accounts, constraints
-from e2e.soak.test_rules import a_frame, a_group, a_node, a_pod, a_queue, members, rules_of
+from e2e.soak.test_rules import a_claim, a_frame, a_group, a_node, a_pod, a_queue, members, rules_of
 from kai.model import names
 from kai.model.objects import (
     Condition,
@@ -17,10 +18,11 @@ from kai.model.objects import (
     PodGroupStatus,
     PodResourceClaim,
     QueueStatus,
+    ResourceRequirements,
     SchedulingCondition,
     TopologyConstraint,
 )
-from kai_local.parts.objects import LocalPod
+from kai_local.parts.objects import LocalContainer, LocalPod
 
 LEVELS = ("zone", "rack")
 
@@ -80,14 +82,37 @@ def test_the_gpus_of_a_zone_are_given_once():
 
 
 def test_the_devices_of_a_claim_are_where_its_pod_is():
-    claim = {
-        "status": {"allocation": {"devices": {"results": [{"driver": "d", "pool": "n", "device": "0"}]}}}
-    }
+    claim = a_claim("0")
     wanted = [PodResourceClaim(name="gpu", resource_claim_name="claim-0")]
     rule = constraints.claims_are_served_where_their_pod_is
     assert not rules_of(rule(a_frame(changed(a_pod("a", node="n"), resource_claims=wanted), claims=[claim])))
     elsewhere = a_frame(changed(a_pod("a", node="m"), resource_claims=wanted), claims=[claim])
     assert rules_of(rule(elsewhere)) == ["devices elsewhere"]
+
+
+def asking_for_devices(count, *, claimed):
+    pod = a_pod("a", node="n")
+    limits = ResourceRequirements(limits={site.DEVICE: str(count)})
+    pod = changed(pod, containers=[LocalContainer(name="main", resources=limits)])
+    told = {"resourceClaimName": "claim-0"} if claimed else None
+    return msgspec.structs.replace(
+        pod, status=msgspec.structs.replace(pod.status, extended_resource_claim_status=told)
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "claimed", "rules"),
+    [(1, True, []), (2, True, ["devices not as asked"]), (1, False, ["devices not as asked"])],
+)
+def test_who_asks_for_a_resource_of_a_class_has_its_devices(asked, claimed, rules):
+    frame = a_frame(asking_for_devices(asked, claimed=claimed), claims=[a_claim("0")])
+    assert rules_of(constraints.devices_asked_for_as_a_resource_are_given(frame)) == rules
+
+
+def test_devices_of_a_resource_are_where_their_pod_is():
+    pod = changed(asking_for_devices(1, claimed=True), node_name="m")
+    rule = constraints.claims_are_served_where_their_pod_is
+    assert rules_of(rule(a_frame(pod, claims=[a_claim("0")]))) == ["devices elsewhere"]
 
 
 @pytest.mark.parametrize(("closed", "rules"), [(10.0, ["bound to a cordoned node"]), (95.0, []), (None, [])])

@@ -75,9 +75,10 @@ def test_every_form_of_work_comes_in_a_long_life():
         "elastic",
         "flow",
         "shared claim",
+        "extended resource",
         "gpu memory",
     } <= forms
-    assert len(forms) == 23
+    assert len(forms) == 24
 
 
 def test_only_what_was_put_before_is_changed_or_deleted():

@@ -170,6 +170,14 @@ def _shared_claim(draft: Draft) -> Work:
     return Work((claim, *(_with_claim(pod, resourceClaimName=draft.name) for pod in pods)))
 
 
+def _extended_resource(draft: Draft) -> Work:
+    pods = [draft.pod(f"-{n}") for n in range(draft.rng.randint(1, 3))]
+    for pod in pods:
+        count = draft.rng.choice(["1", "1", "2"])
+        pod["spec"]["containers"][0]["resources"]["limits"] = {site.DEVICE: count}
+    return Work(tuple(pods))
+
+
 # --- gangs -------------------------------------------------------------------------------------
 def _gang(draft: Draft) -> Work:
     pods = draft.rng.randint(2, 6)
@@ -351,6 +359,7 @@ _FORMS: tuple[tuple[Callable[[Draft], Work], float], ...] = (
     (_gated, 2),
     (_claims_of_their_own, 4),
     (_shared_claim, 3),
+    (_extended_resource, 3),
     (_gang, 6),
     (_gang_in_a_topology, 3),
     (_parts, 4),

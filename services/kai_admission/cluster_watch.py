@@ -22,7 +22,8 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError, NotFound
 from kai.kube.pace import Pace
 from kai.kube.reflector import Change, Reflector, Removed, Upserted
-from kai.kube.resources import NAMESPACES, NODES, PRIORITY_CLASSES, QUEUES
+from kai.kube.resources import DEVICE_CLASSES, NAMESPACES, NODES, PRIORITY_CLASSES, QUEUES
+from kai.model.dra import DeviceClass
 from kai.model.objects import ApiObject, ApiStruct, Queue, ResourceList
 from kai.model.rules.gpus import shared_memory_mib
 
@@ -100,6 +101,7 @@ class ClusterWatch:
         self._queues: dict[str, Queue] = {}
         self._priority_classes: set[str] = set()
         self._namespaces: dict[str, dict[str, str]] = {}
+        self._device_classes: dict[str, tuple[str, ...]] = {}
         self._nodes = NodeBook()
 
     def facts(self) -> Facts:
@@ -109,6 +111,7 @@ class ClusterWatch:
             queues=self._queues if self._has("queues") else None,
             priority_classes=self._priority_classes if self._has("priorityclasses") else None,
             capacity=self._nodes.capacity if self._has("nodes") else None,
+            device_classes=self._device_classes if self._has("deviceclasses") else None,
             namespaces=self._namespaces if self._has("namespaces") else None,
         )
 
@@ -124,11 +127,15 @@ class ClusterWatch:
         try:
             if reference.kind == QUEUES.kind:
                 await client.get(QUEUES, name, type=ApiObject, deadline=soon)
-            else:
+            elif reference.kind == PRIORITY_CLASSES.kind:
                 await client.get(PRIORITY_CLASSES, name, type=ApiObject, deadline=soon)
+            else:
+                async with asyncio.timeout(soon):
+                    classes = await client.list(DEVICE_CLASSES, type=DeviceClass)
+                return all(name not in each.resources for each in classes)
         except NotFound:
             return True
-        except (KubeError, ValueError):
+        except (KubeError, ValueError, TimeoutError):
             return False
         return False
 
@@ -180,16 +187,19 @@ class ClusterWatch:
         async with client, asyncio.TaskGroup() as tasks:
             self._client = client
             self._queues, self._nodes, self._priority_classes = {}, NodeBook(), set()
-            self._namespaces = {}
+            self._namespaces, self._device_classes = {}, {}
             queues = Reflector(client, QUEUES, Queue)
             nodes = Reflector(client, NODES, NodeRecord)
             classes = Reflector(client, PRIORITY_CLASSES, ApiObject, metadata_only=True)
             namespaces = Reflector(client, NAMESPACES, ApiObject, metadata_only=True)
-            self._reflectors = {each.resource.plural: each for each in (queues, nodes, classes, namespaces)}
+            devices = Reflector(client, DEVICE_CLASSES, DeviceClass, optional=True)
+            followed = (queues, nodes, classes, namespaces, devices)
+            self._reflectors = {each.resource.plural: each for each in followed}
             tasks.create_task(queues.run(self._take_queue), name="watch queues")
             tasks.create_task(nodes.run(self._nodes), name="watch nodes")
             tasks.create_task(classes.run(self._take_class), name="watch priorityclasses")
             tasks.create_task(namespaces.run(self._take_namespace), name="watch namespaces")
+            tasks.create_task(devices.run(self._take_device_class), name="watch deviceclasses")
 
     def _take_queue(self, change: Change[Queue]) -> None:
         if isinstance(change, Upserted):
@@ -202,6 +212,12 @@ class ClusterWatch:
             self._priority_classes.add(change.obj.metadata.name)
         elif isinstance(change, Removed):
             self._priority_classes.discard(change.obj_key)
+
+    def _take_device_class(self, change: Change[DeviceClass]) -> None:
+        if isinstance(change, Upserted):
+            self._device_classes[change.obj.metadata.name] = change.obj.resources
+        elif isinstance(change, Removed):
+            self._device_classes.pop(change.obj_key, None)
 
     def _take_namespace(self, change: Change[ApiObject]) -> None:
         if isinstance(change, Upserted):

@@ -6,11 +6,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from e2e.soak import site
 from e2e.soak.frame import Breach, Frame, called, is_ours
 from e2e.soak.rules.groups import satisfied
 from kai.model import names
-from kai.model.objects import Node
+from kai.model.objects import Json, Node
 from kai_local.parts.objects import LocalPod
+from kai_local.parts.requests import container_requests
 
 _HOSTNAME = "kubernetes.io/hostname"
 #: What was decided before a node was closed is carried out after it.
@@ -82,13 +84,30 @@ def zones_have_room(frame: Frame) -> Iterator[Breach]:
 def claims_are_served_where_their_pod_is(frame: Frame) -> Iterator[Breach]:
     """The devices of a pod's claims are those of its node (here each node has a pool of its name)."""
     for pod in frame.holding():
-        for name in _claims(pod):
-            claim = frame.claims.get(f"{pod.metadata.namespace}/{name}") or {}
-            allocation = (claim.get("status") or {}).get("allocation") or {}
-            pools = {result["pool"] for result in (allocation.get("devices") or {}).get("results") or ()}
-            if pools - {pod.spec.node_name}:
-                message = f"on node {pod.spec.node_name}, its devices on {sorted(pools)}"
-                yield Breach("devices elsewhere", called("Pod", pod.key), message)
+        pools = {result["pool"] for result in _devices(frame, pod)}
+        if pools - {pod.spec.node_name}:
+            message = f"on node {pod.spec.node_name}, its devices on {sorted(pools)}"
+            yield Breach("devices elsewhere", called("Pod", pod.key), message)
+
+
+def devices_asked_for_as_a_resource_are_given(frame: Frame) -> Iterator[Breach]:
+    """Whoever asks for devices by the resource of their class has so many of them."""
+    for pod in frame.holding():
+        asked = sum(container_requests(each).get(site.DEVICE, 0) for each in pod.spec.containers) // 1000
+        given = len(_devices(frame, pod))
+        if asked and given != asked:
+            message = f"{given} are given, {asked} asked for"
+            yield Breach("devices not as asked", called("Pod", pod.key), message)
+
+
+def _devices(frame: Frame, pod: LocalPod) -> list[Json]:
+    """Results of the allocations of all claims of a pod."""
+    found: list[Json] = []
+    for name in _claims(pod):
+        claim = frame.claims.get(f"{pod.metadata.namespace}/{name}") or {}
+        allocation = (claim.get("status") or {}).get("allocation") or {}
+        found += (allocation.get("devices") or {}).get("results") or ()
+    return found
 
 
 def _claims(pod: LocalPod) -> Iterable[str]:
@@ -96,6 +115,8 @@ def _claims(pod: LocalPod) -> Iterable[str]:
     for claim in pod.spec.resource_claims or ():
         if name := claim.resource_claim_name or made.get(claim.name):
             yield name
+    if extended := pod.status.extended_resource_claim_status:
+        yield extended["resourceClaimName"]
 
 
 def closed_nodes_get_nothing(before: Frame, now: Frame) -> Iterator[Breach]:

@@ -32,6 +32,8 @@ class Facts:
     queues: Mapping[str, Queue] | None = None
     priority_classes: Collection[str] | None = None
     capacity: Capacity | None = None
+    #: By device class, the extended resources by which its devices are to be had.
+    device_classes: Mapping[str, Collection[str]] | None = None
     #: Labels of namespaces, by name.
     namespaces: Mapping[str, Mapping[str, str]] | None = None
     #: Those that may use priorities of the system.

@@ -51,6 +51,7 @@ class Reference:
     """An object that is said to be missing; what knows that may be late."""
 
     kind: str
+    #: Its name; of a device class a resource by which its devices would be had.
     name: str
 
 

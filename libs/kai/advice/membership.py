@@ -20,6 +20,9 @@ def queue_of_workload(
     queue = queue_named(
         owner_labels, pod_labels, queue_label_key=key, node_pool_label_key=facts.node_pool_label_key
     )
+    if said and pod_labels.get(key, queue) != queue:
+        ignored = f'label {key} "{pod_labels[key]}" of its pods is ignored'
+        yield Finding(Code.IGNORED_VALUE, f'{ignored}, its own counts: "{queue}"; name one queue')
     if not queue:
         yield Finding(Code.NO_QUEUE, f"label {key} is empty, so nothing is scheduled; name a leaf queue")
     elif said or queue != names.DEFAULT_QUEUE:

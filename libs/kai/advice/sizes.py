@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from kai.advice.facts import Capacity, Facts
-from kai.advice.finding import Code, Finding
+from kai.advice.finding import Code, Finding, Reference
 from kai.advice.templates import Workload
 from kai.model import names, quantity
 from kai.model.objects import Pod, ResourceList
@@ -21,14 +21,27 @@ def findings(workload: Workload, facts: Facts) -> Iterator[Finding]:
     capacity = facts.capacity
     if capacity is None or not capacity.nodes:
         return
-    wanted = requested(workload.pod)
-    yield from _beyond_nodes(workload.pod, wanted, capacity)
+    wanted = _counted(requested(workload.pod), facts)
+    yield from _beyond_nodes(wanted, capacity)
+    yield from _beyond_devices(workload.pod, capacity)
     yield from _gang(workload, wanted, capacity)
 
 
 def requested(pod: Pod) -> dict[str, float]:
     """What one pod asks for by resource, in base units; what cannot be read counts as nothing."""
     return {resource: float(total) for resource, total in pod_requests(pod, _amounts).items()}
+
+
+def _counted(wanted: dict[str, float], facts: Facts) -> dict[str, float]:
+    """The part of it that nodes alone can offer: of devices of a class nobody tells how many there are.
+
+    While device classes are not known, any extended resource may be one of theirs.
+    """
+    classes = facts.device_classes
+    if classes is None:
+        return {resource: value for resource, value in wanted.items() if "/" not in resource}
+    backed = {resource for resources in classes.values() for resource in resources}
+    return {resource: value for resource, value in wanted.items() if resource not in backed}
 
 
 def _amounts(resources: ResourceList) -> dict[str, Decimal]:
@@ -43,7 +56,7 @@ def amount(text: str) -> float:
         return 0.0
 
 
-def _beyond_nodes(pod: Pod, wanted: dict[str, float], capacity: Capacity) -> Iterator[Finding]:
+def _beyond_nodes(wanted: dict[str, float], capacity: Capacity) -> Iterator[Finding]:
     for resource in sorted(wanted):
         most = capacity.largest.get(resource, 0)
         if wanted[resource] <= most:
@@ -51,10 +64,10 @@ def _beyond_nodes(pod: Pod, wanted: dict[str, float], capacity: Capacity) -> Ite
         if most:
             asked, offered = shown(resource, wanted[resource]), shown(resource, most)
             text = f"one pod asks for {asked}, the largest node has {offered}; ask for less"
+            yield Finding(Code.NO_SUCH_NODE, text)
         else:
             text = f"it asks for {resource}, which no node offers{_alternatives(resource, capacity)}"
-        yield Finding(Code.NO_SUCH_NODE, text)
-    yield from _beyond_devices(pod, capacity)
+            yield Finding(Code.NO_SUCH_NODE, text, Reference("DeviceClass", resource))
 
 
 def _alternatives(resource: str, capacity: Capacity) -> str:

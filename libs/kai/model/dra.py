@@ -233,3 +233,9 @@ class DeviceClass(ApiObject):
     """resource.k8s.io/v1 DeviceClass."""
 
     spec: DeviceClassSpec = msgspec.field(default_factory=DeviceClassSpec)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The extended resources by which its devices are to be had without a claim of the user's."""
+        own, chosen = DEVICE_CLASS_RESOURCE_PREFIX + self.metadata.name, self.spec.extended_resource_name
+        return (own, chosen) if chosen else (own,)

@@ -55,6 +55,7 @@ FACTS = Facts(
     queues=QUEUES,
     priority_classes={"train", "build", "inference"},
     capacity=NODES,
+    device_classes={"fast": ("deviceclass.resource.kubernetes.io/fast", "example.com/fast")},
     namespaces={"ns": {}, "ns-a": {"team": "a"}, "ns-b": {"team": "b"}},
 )
 
@@ -269,6 +270,11 @@ CASES = {
         Code.NO_SUCH_NODE,
         a_pod(limits={"nvidia.com/mig-7g.80gb": "1"}),
         "nvidia.com/mig-7g.80gb, which no node offers; nodes offer nvidia.com/mig-1g.10gb",
+    ),
+    "a resource that no node offers and behind which there is no device class": (
+        Code.NO_SUCH_NODE,
+        a_pod(limits={"example.com/slow": "1"}),
+        "it asks for example.com/slow, which no node offers",
     ),
     "parts of more devices than any node has": (
         Code.NO_SUCH_NODE,
@@ -537,6 +543,15 @@ def test_siblings_that_want_too_much_together_are_counted_with_the_new_value(kin
     assert f"{kind} quotas of the children of org sum up to 10000, over its 9000" in text
 
 
+def test_a_queue_label_of_pods_beside_another_of_their_workload_is_ignored():
+    template = a_template(labels={"kai.scheduler/queue": "temm-a"})
+    ((code, text),) = told(a_job(labels={"kai.scheduler/queue": "team-a"}, template=template))
+    assert code == Code.IGNORED_VALUE
+    assert 'label kai.scheduler/queue "temm-a" of its pods is ignored, its own counts: "team-a"' in text
+    template = a_template(labels={"kai.scheduler/queue": "team-a"})
+    assert told(a_job(labels={"kai.scheduler/queue": "team-a"}, template=template)) == []
+
+
 def test_without_a_default_queue_a_label_is_missing():
     pod = {**a_pod(), "metadata": {"name": "p"}}
     named = {name: queue for name, queue in QUEUES.items() if name != "default-queue"}
@@ -547,6 +562,29 @@ def test_without_a_default_queue_a_label_is_missing():
 
 def test_a_cluster_without_nodes_is_no_measure():
     assert told(a_pod(limits={"nvidia.com/gpu": "99"}), replace(FACTS, capacity=Capacity())) == []
+
+
+@pytest.mark.parametrize("resource", ["example.com/fast", "deviceclass.resource.kubernetes.io/fast"])
+def test_what_a_device_class_stands_behind_nodes_need_not_offer(resource):
+    assert told(a_pod(limits={resource: "2"}), FACTS) == []
+    assert told(a_pod(limits={resource: "2"}), replace(FACTS, device_classes={})) != []
+
+
+def test_how_many_devices_a_class_has_is_not_known():
+    some = replace(FACTS, device_classes={"gpu.nvidia.com": ("nvidia.com/gpu",)})
+    gang = a_job(
+        annotations={"kai.scheduler/batch-min-member": "50"},
+        template=a_template(limits={"nvidia.com/gpu": "10"}),
+        parallelism=50,
+    )
+    assert told(gang, some) == []
+    assert len(told(gang, FACTS)) == 2
+
+
+def test_before_device_classes_are_known_only_what_they_cannot_be_behind_is_judged():
+    unknown = replace(FACTS, device_classes=None)
+    assert told(a_pod(limits={"example.com/slow": "1", "nvidia.com/gpu": "99"}), unknown) == []
+    assert told(a_pod(limits={"cpu": "99"}), unknown) != []
 
 
 def test_a_part_of_a_gpu_needs_gpus():

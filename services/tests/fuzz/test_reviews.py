@@ -64,6 +64,7 @@ FACTS = Facts(
     namespaces={"default": {}, "ns": {"team": "b"}, "team-a": {"team": "a"}},
     priority_classes={"train", "build"},
     capacity=Capacity(nodes=2, largest={"cpu": 64, "nvidia.com/gpu": 8}, total={"cpu": 128, "pods": 220}),
+    device_classes={"gpu.nvidia.com": ("nvidia.com/gpu",)},
 )
 #: What those who also warn refuse for.
 MAY_NOT = re.compile("is not open to|is of the system")
