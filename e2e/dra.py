@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from e2e.manifests import a_pod
+from kai.model import names
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,23 @@ class Driver:
             "metadata": {"name": f"devices-{devices}", "namespace": namespace},
             "spec": {"spec": {"devices": {"requests": requests}}},
         }
+
+    def a_claim(self, name: str, namespace: str, queue: str) -> dict[str, Any]:
+        """A claim for one device, which pods may share that are in this queue."""
+        requests = [{"name": "gpu", "exactly": {"deviceClassName": self.name, "count": 1}}]
+        return {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": name, "namespace": namespace, "labels": {names.QUEUE_LABEL: queue}},
+            "spec": {"devices": {"requests": requests}},
+        }
+
+    def a_sharer(self, name: str, namespace: str, queue: str, *, claim: str) -> dict[str, Any]:
+        """A pod that uses a claim of that name."""
+        named = {"name": "gpu", "resourceClaimName": claim}
+        pod = a_pod(name, namespace, queue, spec=self.here | {"resourceClaims": [named]})
+        pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
+        return pod
 
     def a_pod(
         self, name: str, namespace: str, queue: str, *, devices: int = 1, **template: Any

@@ -65,6 +65,37 @@ async def test_a_gang_gets_all_its_devices_or_none(cluster, queue, driver, names
     assert not [pod for pod in await cluster.pods(namespace) if pod.spec.node_name]
 
 
+async def test_a_shared_claim_gives_its_device_back_after_its_last_pod(cluster, queue, driver, namespace):
+    name, found = await queue(), await driver(1)
+    await cluster.apply(as_yaml(*(found.a_claim(each, namespace, name) for each in ("ours", "next"))))
+    pods = [found.a_sharer(f"p{i}", namespace, name, claim="ours") for i in range(2)]
+    await cluster.apply(as_yaml(*pods))
+    await cluster.running(namespace, count=2)
+    await cluster.apply(
+        as_yaml(*(found.a_sharer(f"late-{i}", namespace, name, claim="next") for i in range(2)))
+    )
+    await cluster.waits(namespace, "late-0")
+    for pod in ("p0", "p1"):
+        kubectl(cluster, "delete", "pod", pod, f"--namespace={namespace}")
+    await cluster.running(namespace, count=2)
+    assert await devices(cluster, namespace) == ["gpu-0"]
+
+
+async def test_a_claim_that_is_deleted_in_use_goes_after_its_pod(cluster, queue, driver, namespace):
+    name, found = await queue(), await driver(1)
+    await cluster.apply(as_yaml(found.a_claim("ours", namespace, name)))
+    await cluster.apply(as_yaml(found.a_sharer("p", namespace, name, claim="ours")))
+    await cluster.running(namespace, count=1)
+    kubectl(cluster, "delete", "resourceclaim", "ours", f"--namespace={namespace}", "--wait=false")
+    assert await devices(cluster, namespace) == ["gpu-0"]
+    kubectl(cluster, "delete", "pod", "p", f"--namespace={namespace}")
+
+    async def claims():
+        return await cluster.client.list(RESOURCE_CLAIMS, namespace=namespace)
+
+    await cluster.eventually(claims, lambda found: not found, what="the claim is gone")
+
+
 # --- resources with a device class behind them ----------------------------------------------------
 def asking(pod, resource, count=1):
     resources = pod["spec"]["containers"][0]["resources"]

@@ -169,7 +169,11 @@ def as_binder(w):
     yield w.marked(PVS, f"volume-{w.namespace}", labels={"a": "b"}), "may not change labels: a"
     yield w.patch(PVCS, "data", {"metadata": {"finalizers": []}}), "metadata: finalizers"
     yield w.marked(PVCS, "data", annotations={"a": "b"}), "may not change annotations: a"
-    yield w.create(RESOURCE_CLAIMS, {"metadata": {"name": "mine"}, "spec": {}}), "extended resources of a pod"
+    told = "only claims for the extended resources of a pod"
+    yield w.create(RESOURCE_CLAIMS, {"metadata": {"name": "mine"}, "spec": {}}), told
+    yield w.marked(RESOURCE_CLAIMS, "device", labels={names.QUEUE_LABEL: "other"}), told
+    yield w.patch(RESOURCE_CLAIMS, "device", {"metadata": {"finalizers": ["a.b/c"]}}), told
+    yield w.delete(RESOURCE_CLAIMS, "device"), told
 
 
 def as_admission(w):

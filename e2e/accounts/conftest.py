@@ -6,6 +6,7 @@ import os
 import pytest
 
 from e2e.accounts.world import RESERVATION, TENANT, World, a_volume, foreign
+from e2e.dra import Driver
 from e2e.harness import chart_cluster
 from e2e.manifests import a_claim, a_deployment, a_pod, as_yaml
 from kai.kube.errors import AlreadyExists
@@ -37,6 +38,7 @@ async def world(cluster, queue, namespace):
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": namespace}},
             a_deployment("shares", namespace, own, annotations={"gpu-fraction": "0.4"}),
             a_claim("data", namespace, storage_class="none"),
+            Driver("gpu.example.com", {}).a_claim("device", namespace, own),
             a_volume(f"volume-{namespace}"),
             {
                 "apiVersion": "v1",

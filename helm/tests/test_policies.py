@@ -31,6 +31,10 @@ WRITERS = {
 }
 AUTOSCALING = {"clusterAutoscaling": True}
 
+#: The policy of resource claims, and what the binder adds to those that it allocates.
+CLAIMS = "kai-accounts-resourceclaims-create-update-delete"
+PROTECTED = [dynamicresources.FINALIZER]
+
 
 @pytest.fixture(scope="module")
 def render(helm):
@@ -194,7 +198,7 @@ def test_reservation_pods_have_our_image_or_one_that_is_named(render):
         ("kai-accounts-persistentvolumes-update", "binder", (volumebinding.BOUND_BY_CONTROLLER,)),
         ("kai-accounts-persistentvolumeclaims-update", "binder", (volumebinding.SELECTED_NODE,)),
         (
-            "kai-accounts-resourceclaims-create-update-delete",
+            CLAIMS,
             "binder",
             (dynamicresources.EXTENDED_RESOURCE_CLAIM,),
         ),
@@ -217,6 +221,10 @@ FRACTION = {"labels": {names.GPU_GROUP_LABEL: "g"}}
 def a_pod(*, spec=None, status=None, **metadata):
     found = {"metadata": {"name": "p", **metadata}, "spec": {**OURS, **(spec or {})}}
     return found | ({"status": status} if status else {})
+
+
+def a_device_claim(spec=None, **metadata):
+    return {"metadata": {"name": "c", **metadata}, "spec": spec or {"devices": {}}}
 
 
 def refusals(policy, account, *, new=None, old=None, namespace="team", home="kai-scheduler", **request):
@@ -305,10 +313,24 @@ def test_of_what_anybody_may_write_no_lists_are_made(objects, policy):
             "team",
         ),
         (
-            "kai-accounts-resourceclaims-create-update-delete",
+            CLAIMS,
             "binder",
             dynamicresources._extended_manifest(msgspec.convert(a_pod(uid="u"), Pod), {}),
             None,
+            "team",
+        ),
+        (
+            CLAIMS,
+            "binder",
+            a_device_claim(finalizers=["a/b", *PROTECTED], resourceVersion="2"),
+            a_device_claim(finalizers=["a/b"]),
+            "team",
+        ),
+        (
+            CLAIMS,
+            "binder",
+            a_device_claim(finalizers=PROTECTED),
+            a_device_claim(),
             "team",
         ),
     ],
@@ -362,6 +384,32 @@ def test_what_a_process_writes_is_let_through(objects, policy, account, new, old
             a_pod(status={"phase": "Failed"}),
             a_pod(status={"phase": "Pending"}),
             "may not change status",
+        ),
+        *(
+            (
+                CLAIMS,
+                "binder",
+                new,
+                old,
+                "claims for the extended",
+            )
+            for new, old in (
+                (a_device_claim(finalizers=["a/b"]), a_device_claim()),
+                (a_device_claim(), a_device_claim(finalizers=PROTECTED)),
+                (
+                    a_device_claim(finalizers=PROTECTED, labels={"a": "b"}),
+                    a_device_claim(),
+                ),
+                (a_device_claim(finalizers=PROTECTED), None),
+                (None, a_device_claim(finalizers=PROTECTED)),
+            )
+        ),
+        (
+            CLAIMS,
+            "binder",
+            a_device_claim({"devices": {"requests": []}}, finalizers=PROTECTED),
+            a_device_claim(),
+            "may not change what a claim asks for",
         ),
         ("kai-grants-pods", "somebody", a_pod(**FRACTION), a_pod(), "only the binder may write them"),
         ("kai-grants-pods", "somebody", a_pod(**FRACTION), None, "only the binder may write them"),

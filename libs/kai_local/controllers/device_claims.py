@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 from kai.kube import resources
 from kai.model.objects import Json
@@ -14,6 +14,8 @@ from kai_local.parts.watches import controller_of
 
 #: On a claim that was made for a pod: how the pod calls it.
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
+#: Finalizer that an allocated claim has, so that its devices are not lost sight of while they are in use.
+PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 
 
 def claims_for(
@@ -53,24 +55,35 @@ def _claim(pod: LocalPod, template: Workload, called: str, name: str) -> Json:
 
 
 def reconcile_claim(claim: DeviceClaim, ended: Collection[str]) -> list[Action]:
-    """Take the pods that have ended (uids) off a claim; who was the last gives back its devices.
+    """The next step for a claim whose pods (uids) have ended: the last that goes gives its devices back.
 
-    A claim that was made for one of them goes.
+    A claim that was made for one of them goes, and one that is deleted goes with its last user.
     """
-    meta = claim.metadata
+    meta, status = claim.metadata, claim.status
     owner = controller_of(claim)
-    if owner is not None and owner.uid in ended:
-        return [Delete(resources.RESOURCE_CLAIMS, meta.namespace, meta.name, meta.uid)]
-    users = claim.status.reserved_for or []
+    over = owner is not None and owner.uid in ended
+    users = status.reserved_for or []
     kept = [user for user in users if user.get("uid") not in ended]
-    if len(kept) == len(users):
+    if len(kept) < len(users):
+        return [_change(claim, status={"reservedFor": kept or None} | ({} if kept else {"allocation": None}))]
+    if kept or not (over or meta.deletion_timestamp):
         return []
-    status: dict[str, Any] = {"reservedFor": kept or None}
-    if not kept:
-        status["allocation"] = None
-    # Somebody may reserve it at this moment: then the version is another one, and we look again.
-    patch = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
-    return [Patch(resources.RESOURCE_CLAIMS, meta.namespace, meta.name, patch, "status")]
+    if status.allocation is not None:
+        return [_change(claim, status={"allocation": None})]
+    finalizers = meta.finalizers or []
+    if PROTECTION in finalizers:
+        left = [each for each in finalizers if each != PROTECTION]
+        return [_change(claim, metadata={"finalizers": left or None})]
+    return [] if meta.deletion_timestamp else [Delete.of(resources.RESOURCE_CLAIMS, claim)]
+
+
+def _change(claim: DeviceClaim, *, metadata: Json | None = None, status: Json | None = None) -> Patch:
+    """Somebody may reserve it at this moment: then the version is another one, and we look again."""
+    meta = claim.metadata
+    patch: Json = {"metadata": {"resourceVersion": meta.resource_version} | (metadata or {})}
+    if status is None:
+        return Patch(resources.RESOURCE_CLAIMS, meta.namespace, meta.name, patch)
+    return Patch(resources.RESOURCE_CLAIMS, meta.namespace, meta.name, patch | {"status": status}, "status")
 
 
 def users_of(claim: DeviceClaim) -> dict[str, str]:

@@ -66,7 +66,7 @@ class DeviceClaims:
 
     def _pod_changed(self, old: LocalPod | None, new: LocalPod | None) -> None:
         pod = new or old
-        if pod is None or not pod.spec.resource_claims:
+        if pod is None or not (pod.spec.resource_claims or pod.status.extended_resource_claim_status):
             return
         if new is not None and not new.terminal:
             self._queue.add((_POD, new.key))

@@ -91,6 +91,8 @@ class DynamicResources:
             if status is None:
                 return
             try:
+                if status.get("allocation") is not None:
+                    claim = await self._protected(res, claim)
                 await self._client.update(
                     res, name, {**claim, "status": status}, namespace=namespace, subresource="status"
                 )
@@ -98,6 +100,21 @@ class DynamicResources:
                 continue
             return
         raise BindFailed(f"resourceclaim {namespace}/{name} changes all the time")
+
+    async def _protected(self, res: Resource, claim: Json) -> Json:
+        """The claim with the finalizer that keeps it while it is in use.
+
+        Without it a claim could be deleted under its pod, and Kubernetes would not give back its devices
+        after its last user.
+        """
+        meta = claim["metadata"]
+        finalizers = meta.get("finalizers") or []
+        if FINALIZER in finalizers:
+            return claim
+        changed = {"resourceVersion": meta["resourceVersion"], "finalizers": [*finalizers, FINALIZER]}
+        patch = {"metadata": changed}
+        found: Json = await self._client.patch(res, meta["name"], patch, namespace=meta["namespace"])
+        return found
 
     # --- extended resources --------------------------------------------------------------------
     async def _allocate_extended(self, res: Resource, pod: Pod, extended: Json) -> None:
@@ -167,6 +184,8 @@ def _reserved(claim: Json, pod: Pod, allocation: Json | None) -> Json | None:
     users = list(status.get("reservedFor") or ())
     changed = False
     if all(user.get("uid") != pod.metadata.uid for user in users):
+        if claim["metadata"].get("deletionTimestamp"):
+            raise BindFailed(f"resourceclaim {claim['metadata']['name']} is being deleted")
         if len(users) >= RESERVED_FOR_AT_MOST:
             raise BindFailed(
                 f"resourceclaim {claim['metadata']['name']} has {len(users)} users, the most it can"

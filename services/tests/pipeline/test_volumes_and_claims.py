@@ -191,11 +191,26 @@ async def test_a_shared_claim_keeps_its_allocation_as_long_as_somebody_uses_it(c
     assert [user["name"] for user in status["reservedFor"]] == ["b"]
 
 
-async def test_conflicts_over_a_claim_are_tried_again(cluster):
+async def test_a_claim_that_is_deleted_in_use_stays_and_takes_nobody_else(cluster):
+    await a_resource_claim(cluster)
+    plugin, item = DynamicResources(cluster.client, timeout=10), {"name": "gpu", "allocation": ALLOCATION}
+    for name in ("a", "b"):
+        await cluster.pod(name, **with_device())
+    first, second = [await work(cluster, name, claim_allocations=(item,)) for name in ("a", "b")]
+    await plugin.pre_bind(first)
+    await cluster.client.delete(RESOURCE_CLAIMS, "gpu", namespace="default")
+    assert (await claim_status(cluster))["allocation"] == ALLOCATION
+    with pytest.raises(BindFailed, match="resourceclaim gpu is being deleted"):
+        await plugin.pre_bind(second)
+    assert [user["name"] for user in (await claim_status(cluster))["reservedFor"]] == ["a"]
+
+
+@pytest.mark.parametrize(("verb", "subresource"), [("update", "status"), ("patch", "")])
+async def test_conflicts_over_a_claim_are_tried_again(cluster, verb, subresource):
     await a_resource_claim(cluster)
     await cluster.pod("p", **with_device())
     prepared = await work(cluster, "p", claim_allocations=({"name": "gpu", "allocation": ALLOCATION},))
-    cluster.fault(verb="update", resource="resourceclaims", subresource="status", status=409, count=3)
+    cluster.fault(verb=verb, resource="resourceclaims", subresource=subresource, status=409, count=3)
     await DynamicResources(cluster.client, timeout=10).pre_bind(prepared)
     assert (await claim_status(cluster))["allocation"] == ALLOCATION
 

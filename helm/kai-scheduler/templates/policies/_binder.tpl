@@ -147,12 +147,19 @@
   variables:
     - name: claim
       expression: "oldObject != null ? oldObject : object"
+    - name: changedMetadata
+      expression: {{ include "kai.differing" (dict "new" "dyn(object.metadata)" "old" "dyn(oldObject.metadata)" "but" (list "managedFields" "resourceVersion" "generation")) | toJson }}
+    # What is allocated is kept until its last user has ended.
+    - name: protects
+      expression: >-
+        object != null && oldObject != null && variables.changedMetadata == ['finalizers'] && has(object.metadata.finalizers) &&
+        object.metadata.finalizers == (has(oldObject.metadata.finalizers) ? oldObject.metadata.finalizers : []) + ['resource.kubernetes.io/delete-protection']
   rules:
     - expression: >-
-        has(variables.claim.metadata.annotations) && 'resource.kubernetes.io/extended-resource-claim' in variables.claim.metadata.annotations &&
+        variables.protects || has(variables.claim.metadata.annotations) && 'resource.kubernetes.io/extended-resource-claim' in variables.claim.metadata.annotations &&
         has(variables.claim.metadata.ownerReferences) && variables.claim.metadata.ownerReferences.size() == 1 &&
         variables.claim.metadata.ownerReferences[0].apiVersion == 'v1' && variables.claim.metadata.ownerReferences[0].kind == 'Pod'
-      message: this account may write only claims for the extended resources of a pod
+      message: this account may write only claims for the extended resources of a pod, and protect others
     - expression: "object == null || oldObject == null || object.spec == oldObject.spec"
       message: this account may not change what a claim asks for
 - accounts: [{{ $user }}]

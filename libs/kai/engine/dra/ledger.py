@@ -33,6 +33,8 @@ class _State:
     releasing: frozenset[str] = _NOBODY
     #: What it held before it moved, until its users are gone.
     leaving: tuple[dra.AllocationResult, ...] = ()
+    #: Its devices must first be given up by others, so nobody can be bound who shares it.
+    waits: bool = False
 
     @property
     def is_releasing(self) -> bool:
@@ -241,6 +243,8 @@ class ClaimLedger:
                 after_release and state.is_releasing and not self._stays(state, node)
             ):
                 fresh.append(state.claim)
+            elif state.waits and not after_release:
+                return Unfit(f"claim {each.key} waits for devices that others are giving up")
             elif self._stays(state, node):
                 kept[each.key] = state.allocation
             else:
@@ -300,7 +304,12 @@ class ClaimLedger:
         :meth:`undo`.
         """
         for each, allocation in plan.allocations:
-            self._change(each.key, _with_pod(self._claims[each.key], demand.pod_uid, allocation))
+            state = self._claims[each.key]
+            if allocation is not state.allocation:
+                moved = state.allocation is not None
+                waits = moved or any(self._used[device] for device in _devices(allocation))
+                state = replace(state, waits=waits)
+            self._change(each.key, _with_pod(state, demand.pod_uid, allocation))
         if plan.extended is not None:
             former = self._claims.get(demand.extended_key, _State(plan.extended))
             state = replace(former, claim=plan.extended)
@@ -342,6 +351,7 @@ class ClaimLedger:
                     placed=state.placed - gone,
                     releasing=state.releasing - gone,
                     leaving=state.leaving if reserved else (),
+                    waits=state.waits and bool(reserved),
                 ),
             )
 

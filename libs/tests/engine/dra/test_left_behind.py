@@ -71,3 +71,12 @@ def test_users_that_are_no_pods_keep_it():
     claim["status"]["reservedFor"][0]["resource"] = "tenants"
     state.apply(Kind.RESOURCE_CLAIM, claim)
     assert [each.pod.name for each in cycle(state).evictions] == [f"{RUNS}-0"]
+
+
+def test_who_shares_a_claim_that_waits_for_a_device_waits_too():
+    state = a_cluster(a_single("second", queue="ours", namespace="ns", spec=claiming("c-ours")))
+    result = cycle(state)
+    assert not result.binds
+    assert sorted(each.pod.name for each in result.nominations) == [WAITS, "second"]
+    state.remove(Kind.RESOURCE_CLAIM, "ns/c-gone")
+    assert sorted(bind.pod.name for bind in cycle(state).binds) == [WAITS, "second"]
