@@ -62,9 +62,11 @@ class _Workload:
     later: list[tuple[Json, Json]]
     #: Those that its user made.
     groups: list[Json] = field(init=False)
+    claims: list[Json] = field(init=False)
 
     def __post_init__(self) -> None:
         self.groups = [manifest for manifest in self.manifests if manifest["kind"] == "PodGroup"]
+        self.claims = [manifest for manifest in self.manifests if manifest["kind"] == "ResourceClaim"]
 
     @property
     def namespace(self) -> str:
@@ -135,6 +137,7 @@ class Life:
             (self._evict, 3),
             (self._change_group, 1.5),
             (self._end_group, 0.4),
+            (self._end_claim, 0.4),
             (self._change_quota, 4),
             (self._change_limit, 3),
             (self._change_minimum_runtime, 1),
@@ -214,6 +217,11 @@ class Life:
         """Delete the group of pods that go on."""
         works = [work for work in self._workloads if work.groups]
         return ("group deleted", Remove((self._rng.choice(works).groups.pop(),))) if works else None
+
+    def _end_claim(self) -> tuple[str, Deed] | None:
+        """Delete a claim, whether pods use it or not."""
+        works = [work for work in self._workloads if work.claims]
+        return ("claim deleted", Remove((self._rng.choice(works).claims.pop(),))) if works else None
 
     # --- queues --------------------------------------------------------------------------------
     def _new_queue(self) -> tuple[str, Deed] | None:

@@ -57,6 +57,7 @@ def test_every_process_is_killed_and_every_deed_done_in_a_long_life():
         "group deleted",
         "devices changed",
         "node came back",
+        "claim deleted",
         "node added",
         "node removed",
         "namespace deleted",
