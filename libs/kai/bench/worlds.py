@@ -232,7 +232,10 @@ def _left_over(free: _Free) -> Iterator[Pod]:
 def _job(rng: random.Random, world: World, name: str, queue: str, free: dict[str, _Free]) -> None:
     shape, members = _shape(rng), rng.choice([1, 1, 2, 2, 3, 4])
     running = rng.random() < 0.5
-    sub_groups, leaves, min_sub_group = _tree(rng, members)
+    # Not drawn either: every second needs all of its pods.
+    sub_groups, leaves, min_sub_group = _tree(
+        rng, members, needed=members // 2 if len(world.groups) % 2 else 1
+    )
     constraint = None
     if rng.random() < 0.15:
         level = rng.choice(LEVELS)
@@ -273,17 +276,19 @@ def _job(rng: random.Random, world: World, name: str, queue: str, free: dict[str
         )  # fmt: skip
 
 
-def _tree(rng: random.Random, members: int) -> tuple[list[SubGroup] | None, list[str], int | None]:
+def _tree(
+    rng: random.Random, members: int, *, needed: int
+) -> tuple[list[SubGroup] | None, list[str], int | None]:
     """Subgroups, the leaves that pods name, and how many of the top ones are needed."""
     if members < 2 or rng.random() < 0.75:
         return None, [], None
     if rng.random() < 0.6:
-        found = [SubGroup(name="a", min_member=1), SubGroup(name="b", min_member=1)]
+        found = [SubGroup(name="a", min_member=needed), SubGroup(name="b", min_member=needed)]
         return found, ["a", "b"], 1 if rng.random() < 0.3 else None
     found = [
         SubGroup(name="top"),
-        SubGroup(name="a", parent="top", min_member=1),
-        SubGroup(name="b", parent="top", min_member=1),
+        SubGroup(name="a", parent="top", min_member=needed),
+        SubGroup(name="b", parent="top", min_member=needed),
     ]
     return found, ["a", "b"], None
 

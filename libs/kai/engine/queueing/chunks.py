@@ -159,7 +159,7 @@ def tasks_to_evict(
             tasks.sort(key=lambda task: task.order)
             return [tasks[-1]], len(tasks) > 1
         return sorted(tasks, key=lambda task: task.order), False
-    active = [task for pod_set in job.pod_sets.values() for task in _active(pod_set, without)]
+    active = [task for pod_set in job.pod_sets.values() for task in _tasks_below(pod_set, without)]
     chosen = _surplus(job.root, without)
     if not chosen:
         chosen = active
