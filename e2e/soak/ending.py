@@ -17,6 +17,7 @@ from e2e.harness import kai
 from e2e.soak import site
 from e2e.soak.frame import Breach, called
 from e2e.soak.journal import Clock
+from e2e.soak.rules.placement import claims_are_held_by_who_has_a_place
 from e2e.soak.rules.remains import nothing_is_left
 from e2e.soak.watcher import Meter, Watcher
 from kai.engine import Engine
@@ -36,6 +37,8 @@ from kai_local.parts.objects import LocalPod
 
 #: On an idle machine: to get ready, to have no change, to come to rest at all, to agree, to be cleared away.
 READY_SECONDS, QUIET_SECONDS, REST_SECONDS, AGREE_SECONDS, CLEAR_SECONDS = 60.0, 8.0, 90.0, 20.0, 60.0
+#: As long as a new leader may need for that.
+HELD_SECONDS = 60.0
 LIVED_IN = ("soak-",)
 
 
@@ -57,6 +60,7 @@ class Ending:
         """Everything that is not as it must be."""
         found = await self._comes_to_rest()
         found += await self._patiently(self._still_to_do, AGREE_SECONDS, "everything placeable runs")
+        found += await self._patiently(self._held, HELD_SECONDS, "no device is held for nobody")
         found += await self._patiently(self._differences, AGREE_SECONDS, "what is believed is so")
         found += await self._decided_again()
         found += await self._patiently(self._clear, AGREE_SECONDS, "everything can be deleted")
@@ -147,6 +151,10 @@ class Ending:
             data = await answer.read()
         found = scene.set_up(archive.read(data))
         return await asyncio.to_thread(Engine(found.config).run, found.state, found.now)
+
+    async def _held(self) -> list[Breach]:
+        """Devices that an attempt to bind has left to a pod without a place."""
+        return list(claims_are_held_by_who_has_a_place(self.watcher.frame()))
 
     # --- what is believed ----------------------------------------------------------------------
     async def _differences(self) -> list[Breach]:

@@ -146,6 +146,15 @@ def test_a_device_is_allocated_to_one_claim():
     assert rules_of(placement.claims_have_devices_of_their_own(twice)) == ["device claimed twice"]
 
 
+def test_a_claim_is_not_held_for_a_pod_that_is_nowhere():
+    claim = {"status": {"reservedFor": [{"resource": "pods", "name": "a", "uid": "a"}]}}
+    rule = placement.claims_are_held_by_who_has_a_place
+    for node, rules in (("n", []), ("", ["claim of a pod that waits"])):
+        pod = a_pod("a", node=node)
+        pod.spec.scheduler_name = "kai-scheduler"
+        assert rules_of(rule(a_frame(pod, claims=[claim]))) == rules
+
+
 def test_a_claim_is_not_reserved_for_a_pod_that_is_gone():
     claim = {"status": {"reservedFor": [{"resource": "pods", "name": "a", "uid": "a"}]}}
     rule = placement.claims_are_reserved_for_pods_that_exist

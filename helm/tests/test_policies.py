@@ -31,8 +31,9 @@ WRITERS = {
 }
 AUTOSCALING = {"clusterAutoscaling": True}
 
-#: The policy of resource claims, and what the binder adds to those that it allocates.
+#: Policies of resource claims and of their status, and what the binder adds to those that it allocates.
 CLAIMS = "kai-accounts-resourceclaims-create-update-delete"
+USED_CLAIMS = "kai-accounts-resourceclaims-status-update"
 PROTECTED = [dynamicresources.FINALIZER]
 
 
@@ -227,6 +228,13 @@ def a_device_claim(spec=None, **metadata):
     return {"metadata": {"name": "c", **metadata}, "spec": spec or {"devices": {}}}
 
 
+def a_used_claim(*users, device="gpu-0"):
+    status = {"reservedFor": [{"resource": "pods", "name": user, "uid": user} for user in users]}
+    if users and device:
+        status["allocation"] = {"devices": {"results": [{"device": device}]}}
+    return a_device_claim() | {"status": status if users else {}}
+
+
 def refusals(policy, account, *, new=None, old=None, namespace="team", home="kai-scheduler", **request):
     """The messages against a write, as an API server would find them; None if the policy is not concerned."""
     if not selects(policy, namespace):
@@ -312,6 +320,8 @@ def test_of_what_anybody_may_write_no_lists_are_made(objects, policy):
             a_pod(status={"phase": "Pending"}),
             "team",
         ),
+        (USED_CLAIMS, "scheduler", a_used_claim("b"), a_used_claim("a", "b"), "team"),
+        (USED_CLAIMS, "scheduler", a_used_claim(), a_used_claim("a"), "team"),
         (
             CLAIMS,
             "binder",
@@ -410,6 +420,14 @@ def test_what_a_process_writes_is_let_through(objects, policy, account, new, old
             a_device_claim({"devices": {"requests": []}}, finalizers=PROTECTED),
             a_device_claim(),
             "may not change what a claim asks for",
+        ),
+        *(
+            (USED_CLAIMS, "scheduler", new, a_used_claim("a", "b"), said)
+            for new, said in (
+                (a_used_claim("c"), "may only take users off"),
+                (a_used_claim("b", device="gpu-7"), "take devices only from a claim without users"),
+                (a_used_claim("b", device=""), "take devices only from a claim without users"),
+            )
         ),
         ("kai-grants-pods", "somebody", a_pod(**FRACTION), a_pod(), "only the binder may write them"),
         ("kai-grants-pods", "somebody", a_pod(**FRACTION), None, "only the binder may write them"),

@@ -17,6 +17,7 @@ from kai.runtime import FatalError
 from kai.session.cache import InFlightDecision, Publication
 from kai.session.publisher import SessionPublisher
 from kai.snapshot.changes import Changes
+from kai.snapshot.idle_claims import idle_reservations
 from kai.snapshot.reports import BindDone, BindFailed, BindUnderWay, EvictionFailed
 from kai.wire.decisions import Assignment, DecisionBatch, encode_batch
 from kai.wire.v1.session_pb2 import WatchSessionsResponse
@@ -24,8 +25,16 @@ from kai_scheduler.changes import ChangeQueue, Urgency
 from kai_scheduler.core import LONG_CYCLE_SECONDS, Core, Usage
 from kai_scheduler.cycles import CycleLog
 from kai_scheduler.decisions import BinderStreams
-from kai_scheduler.dispatch import DECISION_SECONDS, NOBODY, Inherited, Settled, takes_preparation
+from kai_scheduler.dispatch import (
+    DECISION_SECONDS,
+    LOST_BINDER_SECONDS,
+    NOBODY,
+    Inherited,
+    Settled,
+    takes_preparation,
+)
 from kai_scheduler.evictions import Evictor
+from kai_scheduler.idle_claims import give_back
 from kai_scheduler.metrics import SchedulerMetrics
 from kai_scheduler.pace import Pace
 from kai_scheduler.refusals import RefusalWatch
@@ -43,6 +52,9 @@ PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
 #: A defect that shows in so many cycles in a row, over minutes, is not weather: start afresh.
 FAILURES_IN_A_ROW: Final = 8
+
+#: How often claims are looked for that hold devices for nobody.
+CLAIMS_PERIOD_SECONDS: Final = 15.0
 
 _log = structlog.get_logger(__name__)
 
@@ -81,6 +93,9 @@ class Leadership:
             failed=self._not_evicted,
             troubles=troubles,
         )
+        self._client = client
+        #: Held by whoever decides, or makes that impossible for a moment.
+        self._deciding = asyncio.Lock()
         self._refusals = RefusalWatch(client, changes, metrics, clock=clock)
         self._settings = settings
         self._core = core
@@ -108,6 +123,7 @@ class Leadership:
                 group.create_task(self._refusals.run(), name="refusals")
                 group.create_task(self.decisions.run(), name="decisions")
                 group.create_task(self._cycles(), name="cycles")
+                group.create_task(self._look_after_claims(), name="idle claims")
                 group.create_task(self._forget_sessions(), name="past sessions")
         finally:
             self.log.close()
@@ -133,7 +149,8 @@ class Leadership:
             await self._changes.wait(timer=timer, not_before=not_before)
             started = loop.time()
             try:
-                result = await self._cycle()
+                async with self._deciding:
+                    result = await self._cycle()
             except Exception as error:
                 failures += 1
                 self._metrics.cycle_failures.inc()
@@ -198,6 +215,26 @@ class Leadership:
         for eviction in result.evictions:
             with self._troubles.cut_off("eviction", about=f"{eviction.pod.namespace}/{eviction.pod.name}"):
                 self._evict(eviction)
+
+    async def _look_after_claims(self) -> None:
+        """Give back what attempts to bind have left, as long as we lead.
+
+        What a binder does for the leader before may not be known at first; it has stopped by itself then.
+        """
+        await asyncio.sleep(LOST_BINDER_SECONDS)
+        while True:
+            if self._pending:
+                # Nobody must be bound by a claim that is being given back.
+                async with self._deciding:
+                    with self._troubles.cut_off("idle claims"):
+                        await self._give_back_claims()
+            await asyncio.sleep(CLAIMS_PERIOD_SECONDS)
+
+    async def _give_back_claims(self) -> None:
+        under_way = {decision.pod.uid for decision, _ in self.decisions.outstanding.values()}
+        found = await self._core.ask(lambda state: idle_reservations(state, under_way=under_way))
+        if found:
+            await give_back(self._client, found)
 
     def _idle_seconds(self, result: CycleResult) -> float:
         """How long until time alone is a reason to look again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from e2e.soak.frame import Breach, Frame, called, is_reservation, shared_devices
+from e2e.soak.frame import Breach, Frame, called, is_ours, is_reservation, shared_devices
 from kai.model import names
 from kai.model.objects import Node
 from kai_local.parts.objects import LocalPod
@@ -85,6 +85,16 @@ def claims_are_reserved_for_pods_that_exist(frame: Frame) -> Iterator[Breach]:
         gone = sorted(user["name"] for user in users if user["uid"] not in uids)
         if gone:
             yield Breach("claim of a gone pod", called("ResourceClaim", key), f"reserved for {gone}")
+
+
+def claims_are_held_by_who_has_a_place(frame: Frame) -> Iterator[Breach]:
+    """No device is kept from others for a pod that is on no node; asked only once nothing moves any more."""
+    nowhere = {pod.metadata.uid for pod in frame.pods.values() if is_ours(pod) and not pod.spec.node_name}
+    for key, claim in frame.claims.items():
+        users = (claim.get("status") or {}).get("reservedFor") or ()
+        for user in users:
+            if user["uid"] in nowhere:
+                yield Breach("claim of a pod that waits", called("ResourceClaim", key), f"by {user['name']}")
 
 
 def nodes_take_what_is_bound(frame: Frame) -> Iterator[Breach]:

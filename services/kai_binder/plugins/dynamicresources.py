@@ -11,7 +11,7 @@ from kai.kube.client import KubeClient, PatchKind
 from kai.kube.forms import Form, served
 from kai.kube.resources import PODS, RESOURCE_CLAIMS, Resource
 from kai.model.objects import Pod
-from kai.model.rules.device_claims import claim_entries
+from kai.model.rules.device_claims import claim_entries, released
 from kai_binder.errors import BindFailed
 from kai_binder.work import Work
 
@@ -58,7 +58,9 @@ class DynamicResources:
         for item in work.decision.claim_allocations:
             try:
                 name = claim_name(work.pod, item["name"])
-                await self._change_status(res, work.pod, name, lambda claim: _released(claim, work.pod))
+                await self._change_status(
+                    res, work.pod, name, lambda claim: released(claim, (work.pod.metadata.uid,))
+                )
             except (BindFailed, errors.NotFound):
                 continue
         if work.decision.extended_claim is not None:
@@ -79,6 +81,9 @@ class DynamicResources:
             await self._change_status(res, pod, name, lambda claim: _reserved(claim, pod, allocation))
         except errors.NotFound:
             raise BindFailed(f"resourceclaim {pod.metadata.namespace}/{name} does not exist") from None
+
+    async def _give_back(self, res: Resource, pod: Pod, name: str) -> None:
+        await self._change_status(res, pod, name, lambda claim: released(claim, (pod.metadata.uid,)))
 
     async def _change_status(
         self, res: Resource, pod: Pod, name: str, change: Callable[[Json], Json | None]
@@ -135,7 +140,7 @@ class DynamicResources:
             return
         name, namespace = claim["metadata"]["name"], pod.metadata.namespace
         try:
-            await self._change_status(res, pod, name, lambda claim: _released(claim, pod))
+            await self._give_back(res, pod, name)
             await self._client.patch(res, name, {"metadata": {"finalizers": None}}, namespace=namespace)
             await self._client.delete(res, name, namespace=namespace, uid=claim["metadata"]["uid"])
         except (errors.NotFound, errors.Conflict):
@@ -196,20 +201,6 @@ def _reserved(claim: Json, pod: Pod, allocation: Json | None) -> Json | None:
         status["allocation"] = allocation
         changed = True
     return {**status, "reservedFor": users} if changed else None
-
-
-def _released(claim: Json, pod: Pod) -> Json | None:
-    """The status without the pod; without the allocation too if it was the last. None if it was not in it."""
-    status: Json = dict(claim.get("status") or {})
-    users = list(status.get("reservedFor") or ())
-    left = [user for user in users if user.get("uid") != pod.metadata.uid]
-    if len(left) == len(users):
-        return None
-    status["reservedFor"] = left
-    if not left:
-        status.pop("allocation", None)
-        status.pop("reservedFor")
-    return status
 
 
 def _extended_manifest(pod: Pod, extended: Json) -> Json:

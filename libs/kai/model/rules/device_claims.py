@@ -6,8 +6,8 @@ a claim will get is not known before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from kai.model import dra
 from kai.model.objects import PodResourceClaim, ResourceClaimStatus
@@ -100,3 +100,20 @@ def may_take_gpus(claim: dra.ResourceClaim) -> bool:
         for request in claim.spec.devices.requests
         for spec in ([request.exactly] if request.exactly is not None else request.first_available)
     )
+
+
+def released(claim: Mapping[str, Any], pods: Collection[str]) -> dict[str, Any] | None:
+    """The status of a claim (JSON) without these users (uids); None if none of them is one.
+
+    Without its last user it is not allocated any more.
+    """
+    status = dict(claim.get("status") or {})
+    users = list(status.get("reservedFor") or ())
+    left = [user for user in users if user.get("uid") not in pods]
+    if len(left) == len(users):
+        return None
+    status["reservedFor"] = left
+    if not left:
+        status.pop("allocation", None)
+        status.pop("reservedFor")
+    return status

@@ -8,7 +8,7 @@ import pytest
 from libs.tests.engine.builders import Part, a_job, a_state, cycle, nodes, urgent
 
 
-def evicted(*things: Any) -> list[str]:
+def going(*things: Any) -> list[str]:
     """Who has to go for a job that needs all four GPUs of the only node, in order."""
     state = a_state(nodes(1, gpus=4), *things, urgent(gpus=4))
     return [each.pod.name for each in cycle(state).evictions]
@@ -26,8 +26,8 @@ def evicted(*things: Any) -> list[str]:
 )
 def test_pods_go_in_the_same_order_in_whatever_order_they_became_known(job):
     group, *pods = job
-    first = evicted(group, *pods)
+    first = going(group, *pods)
     assert len(first) == 4
     for seed in range(4):
         random.Random(seed).shuffle(pods)
-        assert evicted(group, *pods) == first
+        assert going(group, *pods) == first
