@@ -6,7 +6,7 @@ import pytest
 
 from e2e.manifests import a_group, a_pod, as_yaml
 from e2e.test_queues import kubectl
-from kai.kube.resources import RESOURCE_CLAIMS
+from kai.kube.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kai.model import names
 from kai_local.kubelet.nodes import NodeShape
 
@@ -94,6 +94,28 @@ async def test_a_claim_that_is_deleted_in_use_goes_after_its_pod(cluster, queue,
         return await cluster.client.list(RESOURCE_CLAIMS, namespace=namespace)
 
     await cluster.eventually(claims, lambda found: not found, what="the claim is gone")
+
+
+async def test_a_device_that_a_pod_without_a_place_holds_is_given_back(cluster, queue, driver, namespace):
+    """As a binder leaves it that ends between the claim and the pod."""
+    name, found = await queue(), await driver(1)
+    published = [each["spec"] for each in await cluster.client.list(RESOURCE_SLICES)]
+    [where] = [spec["nodeName"] for spec in published if spec["driver"] == found.name]
+    nowhere = found.a_sharer("nowhere", namespace, name, claim="left")
+    nowhere["spec"]["nodeSelector"] = {"no": "where"}
+    await cluster.apply(as_yaml(found.a_claim("left", namespace, name), nowhere))
+    pod = await cluster.client.get(PODS, "nowhere", namespace=namespace)
+    left = await cluster.client.get(RESOURCE_CLAIMS, "left", namespace=namespace)
+    result = {"request": "gpu", "driver": found.name, "pool": where, "device": "gpu-0"}
+    left["status"] = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": "nowhere", "uid": pod["metadata"]["uid"]}],
+    }
+    await cluster.client.update(RESOURCE_CLAIMS, "left", left, namespace=namespace, subresource="status")
+    await cluster.apply(as_yaml(found.a_claim("ours", namespace, name)))
+    await cluster.apply(as_yaml(found.a_sharer("p", namespace, name, claim="ours")))
+    await cluster.running(namespace, "p", count=1)
+    assert await devices(cluster, namespace) == ["gpu-0"]
 
 
 # --- resources with a device class behind them ----------------------------------------------------
