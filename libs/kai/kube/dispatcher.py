@@ -172,8 +172,8 @@ class Dispatcher:
         del line[turn]
         if not line:
             del self._lines[key]
-        elif was_first:
-            self._wait(next(iter(line)))
+        elif was_first and (following := next(iter(line))).placed is not None:
+            self._wait(following)  # else it has not begun to wait, and will find itself the first
 
     def _forget_joinable(self, turn: Turn) -> None:
         if self._joinable.get(turn.request.path) is turn:

@@ -5,7 +5,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
@@ -172,8 +172,17 @@ class Life:
         assert not any(dispatcher._flying.values())
 
 
+#: A status comes in the moment in which the one before it is given up.
+RELAY = [
+    (0, [(Rank.STATUS, 3, ("done",), 0.2, 0)]),
+    (0, [(Rank.NEED, 0, ("done",), 0.2, 0)]),
+    (0, [(Rank.STATUS, 3, ("done",), 0.2, None)]),
+]
+
+
 @settings(max_examples=40, deadline=None)
 @given(bursts=LIVES)
+@example(bursts=RELAY)
 async def test_nothing_is_lost_sent_twice_overtaken_or_too_much(bursts):
     life = Life()
     await life.live(bursts)
