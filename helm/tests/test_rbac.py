@@ -206,7 +206,9 @@ BESIDE = {
     "kai-operator": lambda request: request.resource.endswith("/finalizers"),
     # Owners of pods are found by discovery; their finalizers matter where owners may block deletion.
     "pod-grouper": lambda request: request.group in rights.granted() or request.resource == "pods/finalizers",
-    # Claims are written by server version, some under a rule of newer servers, and owned by their pod.
+    # A rule of newer servers about the status of claims.
+    "scheduler": lambda request: request.resource == "resourceclaims/binding",
+    # Claims are written by server version, some under such a rule, and owned by their pod.
     "binder": lambda request: (
         request.resource.startswith("resourceclaims") or request.resource == "pods/finalizers"
     ),

@@ -214,6 +214,7 @@ def test_admission_may_read_what_its_warnings_go_by_and_nothing_else(rendered):
         "priorityclasses",
         "namespaces",
         "nodes",
+        "deviceclasses",
     }
     assert {verb for rule in rules for verb in rule["verbs"]} <= {"get", "list", "watch"}
     bound = rendered("defaults").one("ClusterRoleBinding", "kai-admission")["subjects"][0]["name"]
