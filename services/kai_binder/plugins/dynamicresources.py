@@ -123,11 +123,14 @@ class DynamicResources:
 
     # --- extended resources --------------------------------------------------------------------
     async def _allocate_extended(self, res: Resource, pod: Pod, extended: Json) -> None:
+        form = await self._form()
         claim = await self._find_extended(res, pod)
+        if claim is not None and not _asks_for(claim if form.read is None else form.read(claim), extended):
+            await self._discard(res, pod, claim)  # of an attempt on a node that offers other resources itself
+            claim = None
         if claim is None:
-            write = (await self._form()).write
             manifest = _extended_manifest(pod, extended)
-            body = manifest if write is None else write(manifest)
+            body = manifest if form.write is None else form.write(manifest)
             claim = await self._client.create(res, body, namespace=pod.metadata.namespace)
         name = claim["metadata"]["name"]
         await self._allocate(res, pod, name, extended.get("allocation"))
@@ -138,6 +141,10 @@ class DynamicResources:
         claim = await self._find_extended(res, pod)
         if claim is None:
             return
+        await self._discard(res, pod, claim)
+        await self._set_pod_status(pod, None)
+
+    async def _discard(self, res: Resource, pod: Pod, claim: Json) -> None:
         name, namespace = claim["metadata"]["name"], pod.metadata.namespace
         try:
             await self._give_back(res, pod, name)
@@ -145,7 +152,6 @@ class DynamicResources:
             await self._client.delete(res, name, namespace=namespace, uid=claim["metadata"]["uid"])
         except (errors.NotFound, errors.Conflict):
             pass
-        await self._set_pod_status(pod, None)
 
     async def _find_extended(self, res: Resource, pod: Pod) -> Json | None:
         for claim in await self._client.list(res, namespace=pod.metadata.namespace):
@@ -197,10 +203,30 @@ def _reserved(claim: Json, pod: Pod, allocation: Json | None) -> Json | None:
             )
         users.append({"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid})
         changed = True
-    if status.get("allocation") is None and allocation is not None:
+    there = status.get("allocation")
+    if there is not None and allocation is not None and _devices(there) != _devices(allocation):
+        raise BindFailed(f"resourceclaim {claim['metadata']['name']} was allocated otherwise meanwhile")
+    if there is None and allocation is not None:
         status["allocation"] = allocation
         changed = True
     return {**status, "reservedFor": users} if changed else None
+
+
+def _devices(allocation: Json) -> set[tuple[str, ...]]:
+    """Which devices an allocation is of, and for which request of its claim."""
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return {tuple(each[field] for field in ("request", "driver", "pool", "device")) for each in results}
+
+
+def _asks_for(claim: Json, extended: Json) -> bool:
+    """Whether a claim for extended resources, in the newest form, asks for what is decided now."""
+    found = (claim.get("spec") or {}).get("devices", {}).get("requests")
+    return _requests(found) == _requests(extended.get("deviceRequests"))
+
+
+def _requests(requests: list[Json] | None) -> set[tuple[str, str, int]]:
+    exact = [(each["name"], each.get("exactly") or {}) for each in requests or ()]
+    return {(name, one.get("deviceClassName", ""), one.get("count") or 1) for name, one in exact}
 
 
 def _extended_manifest(pod: Pod, extended: Json) -> Json:

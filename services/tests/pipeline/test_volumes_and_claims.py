@@ -251,6 +251,46 @@ async def test_extended_resources_get_a_claim_of_their_own_once(cluster):
     assert "extendedResourceClaimStatus" not in (await cluster.get("p"))["status"]
 
 
+def for_extended(*requests):
+    """What is decided for extended resources: by name of the request, how many devices."""
+    exact = {"deviceClassName": "gpu.example.com"}
+    return {
+        "allocation": ALLOCATION,
+        "deviceRequests": [{"name": name, "exactly": exact | {"count": count}} for name, count in requests],
+        "containerMappings": [],
+    }
+
+
+async def test_a_claim_of_an_attempt_that_asked_for_something_else_is_made_anew(cluster):
+    await cluster.pod("p")
+    plugin = DynamicResources(cluster.client, timeout=10)
+    names = []
+    for requests in ([("a", 1)], [("a", 1)], [("a", 2)], [("a", 2), ("b", 1)]):
+        await plugin.pre_bind(await work(cluster, "p", extended_claim=for_extended(*requests)))
+        (claim,) = await cluster.client.list(RESOURCE_CLAIMS, namespace="default")
+        names.append(claim["metadata"]["name"])
+        told = (await cluster.get("p"))["status"]["extendedResourceClaimStatus"]
+        assert told["resourceClaimName"] == names[-1]
+    assert names[0] == names[1]
+    assert len(set(names)) == 3
+
+
+async def test_who_was_decided_to_have_other_devices_than_the_claim_has_is_not_bound(cluster):
+    await a_resource_claim(cluster)
+    await cluster.pod("a", **with_device())
+    await cluster.pod("b", **with_device())
+    plugin = DynamicResources(cluster.client, timeout=10)
+    await plugin.pre_bind(
+        await work(cluster, "a", claim_allocations=({"name": "gpu", "allocation": ALLOCATION},))
+    )
+    (result,) = ALLOCATION["devices"]["results"]
+    other = {"devices": {"results": [result | {"device": "gpu-1"}]}}
+    late = await work(cluster, "b", claim_allocations=({"name": "gpu", "allocation": other},))
+    with pytest.raises(BindFailed, match="resourceclaim gpu was allocated otherwise meanwhile"):
+        await plugin.pre_bind(late)
+    assert [user["name"] for user in (await claim_status(cluster))["reservedFor"]] == ["a"]
+
+
 async def test_a_claim_that_does_not_exist_is_a_failure_that_names_it(cluster):
     await cluster.pod("p", **with_device("nothing"))
     prepared = await work(cluster, "p", claim_allocations=({"name": "gpu", "allocation": ALLOCATION},))

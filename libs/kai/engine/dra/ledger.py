@@ -13,7 +13,7 @@ import msgspec
 from kai.engine.dra.allocator import Unfit, allocate
 from kai.engine.dra.extended import extended_requests, resources_of
 from kai.engine.dra.inventory import CounterId, DeviceId, Inventory
-from kai.engine.dra.pods import SYNTHETIC, PodClaim, PodDemand, claims_of
+from kai.engine.dra.pods import SYNTHETIC, PodClaim, PodDemand, claims_of, made_for_extended
 from kai.model import dra, names
 from kai.model.objects import Json, ObjectMeta, Pod
 from kai.model.rules.device_claims import claimed_gpus, may_take_gpus
@@ -60,7 +60,6 @@ class Plan:
         return tuple(
             {"name": claim.name, "allocation": msgspec.to_builtins(allocation)}
             for claim, allocation in self.allocations
-            if claim.name
         )
 
     @property
@@ -125,21 +124,21 @@ class ClaimLedger:
     ) -> None:
         """A pod runs, or is being bound with these allocations (by the pod's claim names).
 
-        ``extended`` is that of its synthetic claim. As an object this has no name of the pod's: it is made
-        before it is allocated, and the pod may name it before it is known here. The devices are taken all the
-        while.
+        ``extended`` is that of the claim for its extended resources. This is made before it is allocated, and
+        the pod may name it before it is known here. The devices are taken all the while.
         """
-        given = {**(allocations or {}), "": extended}
+        given = allocations or {}
         for claim in demand.claims:
             state = self._claims.get(claim.key)
             if state is not None:
                 allocation = state.allocation or given.get(claim.name)
                 self._set(claim.key, _with_pod(state, demand.pod_uid, allocation))
-        if extended is not None and not any(
-            not claim.name and claim.key in self._claims for claim in demand.claims
-        ):
-            synthetic, _ = _claim_for_resources(demand, demand.resources)
-            self._set(demand.extended_key, _with_pod(_State(synthetic), demand.pod_uid, extended))
+        made = self._claims.get(demand.extended_key)
+        if made is None and extended is not None:
+            made = _State(_claim_for_resources(demand, demand.resources)[0])
+        if made is not None:
+            allocation = made.allocation or extended
+            self._set(demand.extended_key, _with_pod(made, demand.pod_uid, allocation))
         self._log.clear()
 
     # --- questions ------------------------------------------------------------------------------
@@ -150,9 +149,6 @@ class ClaimLedger:
         containers and their resources; nothing of it depends on a node.
         """
         claims, unresolved = claims_of(pod)
-        made = self._made_for.get(pod.metadata.uid)
-        if made is not None and all(claim.key != made for claim in claims):
-            claims = (*claims, PodClaim(name="", key=made, from_template=True))
         known = (self._claims[claim.key].claim for claim in claims if claim.key in self._claims)
         gpus = sum(_gpus(claim) for claim in known)
         resources: dict[str, str] = {}
@@ -160,7 +156,14 @@ class ClaimLedger:
             class_ = self.inventory.class_of_resource(resource)
             if class_ is not None:
                 resources[resource] = class_
-        return PodDemand(pod=pod, claims=claims, unresolved=unresolved, resources=resources, gpus=gpus)
+        return PodDemand(
+            pod=pod,
+            claims=claims,
+            unresolved=unresolved,
+            resources=resources,
+            made=made_for_extended(pod) or self._made_for.get(pod.metadata.uid, ""),
+            gpus=gpus,
+        )
 
     def obstacle(self, demand: PodDemand, *, queue: str, queue_label: str = names.QUEUE_LABEL) -> str | None:
         """Why no node can serve the pod's claims; None if one might.
@@ -253,10 +256,16 @@ class ClaimLedger:
                 )
         synthetic, mappings = self._synthetic(demand, offered)
         former = self._claims.get(demand.extended_key)
-        if synthetic is not None and former is not None and former.allocation and self._stays(former, node):
+        if former is None or former.allocation is None:
+            fresh += [synthetic] if synthetic is not None else []
+        elif synthetic is not None and _serves(former.allocation, synthetic) and self._stays(former, node):
             kept[synthetic.key] = former.allocation
-        elif synthetic is not None:
-            fresh.append(synthetic)
+        elif after_release and former.is_releasing:
+            fresh += [synthetic] if synthetic is not None else []
+        else:
+            return Unfit(
+                f"claim {demand.extended_key} is allocated otherwise, or its devices are promised to others"
+            )
         usage = _DevicesInUse(
             self, after_release, {device for each in kept.values() for device in _devices(each)}
         )
@@ -290,11 +299,9 @@ class ClaimLedger:
     def _synthetic(
         self, demand: PodDemand, offered: Collection[str]
     ) -> tuple[dra.ResourceClaim | None, list[Json]]:
-        """A claim for the extended resources that the node does not offer, unless the pod has one already."""
+        """A claim for the extended resources that the node does not offer."""
         classes = {name: class_ for name, class_ in demand.resources.items() if name not in offered}
-        if not classes or any(not each.name for each in demand.claims):
-            return None, []
-        return _claim_for_resources(demand, classes)
+        return _claim_for_resources(demand, classes) if classes else (None, [])
 
     # --- what can be undone ---------------------------------------------------------------------
     def place(self, demand: PodDemand, plan: Plan) -> None:
@@ -311,8 +318,7 @@ class ClaimLedger:
                 state = replace(state, waits=waits)
             self._change(each.key, _with_pod(state, demand.pod_uid, allocation))
         if plan.extended is not None:
-            former = self._claims.get(demand.extended_key, _State(plan.extended))
-            state = replace(former, claim=plan.extended)
+            state = self._claims.get(demand.extended_key, _State(plan.extended))
             found = plan.extended.status.allocation
             self._change(demand.extended_key, _with_pod(state, demand.pod_uid, found))
 
@@ -426,6 +432,12 @@ def _claim_for_resources(
         spec=dra.ResourceClaimSpec(devices=dra.DeviceClaim(requests=requests)),
     )
     return claim, mappings
+
+
+def _serves(allocation: dra.AllocationResult, claim: dra.ResourceClaim) -> bool:
+    """Whether there is a device for everything that a claim for extended resources asks for, and no more."""
+    wanted = {each.name: each.exactly.count for each in claim.spec.devices.requests if each.exactly}
+    return Counter(each.request for each in allocation.devices.results) == wanted
 
 
 def _synthetic_owner(claim: dra.ResourceClaim) -> str | None:

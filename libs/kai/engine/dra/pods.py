@@ -14,7 +14,7 @@ SYNTHETIC: Final = "/<extended-resources>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodClaim:
-    """A claim as the pod names it (empty for the synthetic one), and the object behind it."""
+    """A claim as the pod names it, and the object behind it."""
 
     name: str
     key: str
@@ -31,11 +31,13 @@ class PodDemand:
     unresolved: str | None
     #: Device class by extended resource.
     resources: dict[str, str] = field(default_factory=dict)
+    #: Key of the claim that was made for those; empty where none is known.
+    made: str = ""
     #: GPUs that claims ask for.
     gpus: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.claims or self.resources or self.unresolved)
+        return bool(self.claims or self.resources or self.unresolved or self.made)
 
     @property
     def pod_uid(self) -> str:
@@ -44,12 +46,12 @@ class PodDemand:
 
     @property
     def extended_key(self) -> str:
-        """The key under which the synthetic claim is kept; no object can have this name."""
-        return self.pod.key + SYNTHETIC
+        """The key of the claim for extended resources; of one that is not made yet no object's name."""
+        return self.made or self.pod.key + SYNTHETIC
 
 
 def claims_of(pod: Pod) -> tuple[tuple[PodClaim, ...], str | None]:
-    """The claim objects of a pod, each once, and what could not be resolved.
+    """The claim objects that a pod's spec names, each once, and what could not be resolved.
 
     Claims made from templates are named by the pod's status; one for which no object is needed is left out.
     """
@@ -61,8 +63,10 @@ def claims_of(pod: Pod) -> tuple[tuple[PodClaim, ...], str | None]:
         if each.name is not None:
             key = f"{namespace}/{each.name}"
             found.setdefault(key, PodClaim(name=each.called, key=key, from_template=each.from_template))
-    extended = (pod.status.extended_resource_claim_status or {}).get("resourceClaimName")
-    if extended:
-        key = f"{namespace}/{extended}"
-        found.setdefault(key, PodClaim(name="", key=key, from_template=True))
     return tuple(found.values()), None
+
+
+def made_for_extended(pod: Pod) -> str:
+    """Key of the claim that the pod's status names for its extended resources; empty if it names none."""
+    name = (pod.status.extended_resource_claim_status or {}).get("resourceClaimName")
+    return f"{pod.metadata.namespace}/{name}" if name else ""

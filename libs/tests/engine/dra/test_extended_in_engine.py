@@ -88,6 +88,44 @@ def naming_its_claim(pod, *, bound=False):
     return job[1]
 
 
+def reserved_for(pod, allocation):
+    return {"allocation": allocation, "reservedFor": [{"resource": "pods", "name": pod, "uid": pod}]}
+
+
+@pytest.mark.parametrize("is_allocated", [False, True])
+def test_a_claim_that_a_former_attempt_has_made_is_named_by_the_next_decision(is_allocated):
+    """Else the pod would be bound, and its claim or its status never written."""
+    state = offering(devices=2)
+    add(state, asking("first", gpus=1))
+    first = binds(state)["first"].extended_claim
+    again = offering(devices=2)
+    add(again, asking("first", gpus=1))
+    status = reserved_for("first", first["allocation"]) if is_allocated else {}
+    again.apply(Kind.RESOURCE_CLAIM, made_for("first", status=status))
+    assert binds(again)["first"].extended_claim == first
+    add(again, asking("second", gpus=1))
+    assert claimed(binds(again)["second"]) == ["gpu-1"]
+
+
+def test_a_claim_of_a_former_attempt_keeps_its_pod_from_other_nodes_until_it_is_given_back():
+    state = offering(devices=1)
+    add(state, asking("first", gpus=1))
+    allocation = binds(state)["first"].extended_claim["allocation"]
+    closed = a_node("n1", gpus=0)
+    closed.spec.unschedulable = True
+    later = a_state(
+        closed,
+        a_node("n2", gpus=0, extra={RESOURCE: "1"}),
+        in_cluster(a_class("gpus", extendedResourceName=RESOURCE), a_slice("n1", 1)),
+        asking("first", gpus=1),
+    )
+    later.apply(Kind.RESOURCE_CLAIM, made_for("first", status=reserved_for("first", allocation)))
+    assert binds(later) == {}
+    later.apply(Kind.RESOURCE_CLAIM, made_for("first"))
+    bind = binds(later)["first"]
+    assert (bind.node, bind.extended_claim) == ("n2", None)
+
+
 @pytest.mark.parametrize("is_known", [False, True], ids=["claim not known", "claim not allocated"])
 @pytest.mark.parametrize(
     "pod",

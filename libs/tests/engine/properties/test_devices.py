@@ -13,7 +13,10 @@ import msgspec
 
 from kai.engine import Engine
 from kai.model.decisions import BindDecision
+from kai.model.ids import PodUid
 from kai.model.objects import Pod
+from kai.model.rules.device_claims import released
+from kai.snapshot.idle_claims import idle_reservations
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import NOW, a_node, a_queue, a_single, a_state, add, claiming
 from libs.tests.engine.dra.builders import a_claim, a_class, a_request, a_slice, in_cluster
@@ -139,15 +142,30 @@ class Life:
         self.under_way[pod.metadata.uid] = {name: devices(each) for name, each in given.items()}
         self.binding[pod.metadata.uid] = [*steps, lambda: self._bound(pod, decision.node)]
 
+    def crash(self, uid: str) -> None:
+        """Its binder ends between two steps, and its leader decides anew; what was done stays done."""
+        self._stop(self.pods[uid])
+        self.state.bind_failed(PodUid(uid))
+
+    def give_back(self) -> None:
+        """What such binders have left to pods that are nowhere."""
+        under_way = {PodUid(uid) for uid in self.under_way}
+        for idle in idle_reservations(self.state, under_way=under_way):
+            claim = self.claims[idle.claim]
+            claim["status"] = released(claim, idle.pods) or {}
+            self.state.apply(Kind.RESOURCE_CLAIM, claim)
+
     def _allocate(self, pod: Pod, name: str, allocation: dict[str, Any]) -> None:
         status = self.claims[name]["status"]
         assert devices(status.get("allocation") or allocation) == devices(allocation), name
-        users = status.get("reservedFor") or []
         user = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
+        users = [each for each in status.get("reservedFor") or [] if each != user]
         self.claims[name]["status"] = {"allocation": allocation, "reservedFor": [*users, user]}
         self.state.apply(Kind.RESOURCE_CLAIM, self.claims[name])
 
     def _extended(self, pod: Pod, name: str) -> None:
+        if name in self.claims:
+            return
         meta = pod.metadata
         owner = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid, "controller": True}
         self._claim(name, owner=owner)
@@ -157,9 +175,18 @@ class Life:
         self._show(pod)
 
     def _bound(self, pod: Pod, node: str) -> None:
+        has = {claim: devices(self.claims[claim]["status"]["allocation"]) for claim in self._claims_of(pod)}
+        assert all(pool == node for each in has.values() for pool, _ in each), (pod.key, has)
+        if asked := int((pod.spec.containers[0].resources.requests or {}).get(RESOURCE, 0)):
+            assert [len(each) for each in has.values()] == [asked], (pod.key, has)
         pod.spec.node_name, pod.status.phase = node, "Running"
         self.under_way.pop(pod.metadata.uid, None)
         self._show(pod)
+
+    def _claims_of(self, pod: Pod) -> list[str]:
+        made = (pod.status.extended_resource_claim_status or {}).get("resourceClaimName")
+        named = [each.resource_claim_name for each in pod.spec.resource_claims or ()]
+        return named + ([made] if made else [])
 
     def _show(self, pod: Pod) -> None:
         self.state.apply(Kind.POD, msgspec.convert(msgspec.to_builtins(pod), Pod))
@@ -209,6 +236,8 @@ def lived(number: int) -> Life:
         running = [pod for pod in life.pods.values() if pod.spec.node_name and pod.status.phase == "Running"]
         if running and life.rng.random() < 0.5:
             life.end(life.rng.choice(running))
+        if life.binding and life.rng.random() < 0.3:
+            life.crash(life.rng.choice(sorted(life.binding)))
         result = engine.run(life.state, NOW + cycle)
         for eviction in result.evictions:
             life.end(life.pods[eviction.pod.uid])
@@ -219,6 +248,8 @@ def lived(number: int) -> Life:
             owners.setdefault(device, set()).add(claim)
         twice = {device: found for device, found in owners.items() if len(found) > 1}
         assert not twice, (cycle, twice)
+        if life.rng.random() < 0.3:
+            life.give_back()
         life.some_steps()
     return life
 
