@@ -129,7 +129,7 @@ class Gate:
         if late := self._late(stage):
             return self._without(stage, Outcome.LEFT_OUT, late)
         if stage.preparation:
-            if self._do(stage, stage.preparation, aside=True).status != 0:
+            if self._do(stage, stage.preparation).status != 0:
                 why = f"`{shlex.join(stage.preparation)}` did not succeed (see above), no fault of this code"
                 return self._without(stage, Outcome.LEFT_OUT, why)
             if late := self._late(stage):
@@ -160,11 +160,10 @@ class Gate:
         first = self.changes.end_to_end_tests() if stage.ordered else []
         return (*stage.command, f"FIRST={' '.join(first)}") if first else stage.command
 
-    def _do(self, stage: Stage, command: Sequence[str], *, aside: bool = False) -> Ended:
-        """Run a command; ``aside`` what prepares one stage while clocks judge others."""
+    def _do(self, stage: Stage, command: Sequence[str]) -> Ended:
         self.say(f"## minute {self._minutes():.0f}: {shlex.join(command)}")
         left = 60 * (CUT_MINUTES - self._minutes())
-        return self.run(command, seconds=None if stage.needed else max(1.0, left), aside=aside or stage.aside)
+        return self.run(command, seconds=None if stage.needed else max(1.0, left), aside=stage.aside)
 
     # --- time ----------------------------------------------------------------------------------
     def _minutes(self) -> float:

@@ -25,8 +25,7 @@ class Stage:
     aside: bool = False
     waits: bool = False
     concerns: tuple[str, ...] = ()
-    #: Run before, at the lowest priority; where it fails, the stage is left out, for a reason that is no fault
-    #: of this code.
+    #: Run before; where it fails, the stage is left out, for a reason that is no fault of this code.
     preparation: tuple[str, ...] = ()
     #: What to run when the stage has failed; if that succeeds, so has the stage.
     again: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -99,12 +99,6 @@ def test_what_waits_for_most_of_its_time_is_run_at_once():
     assert plan.gate(TESTS, waiting[0], SHORT, LONG, waiting[1]).decide()
     assert (plan.told[0], plan.told[1], plan.told[-1]) == ("make test itself", "short itself", "long itself")
     assert sorted(plan.told[2:-1]) == ["both a itself", "both b itself"]
-
-
-def test_what_prepares_a_stage_yields_to_those_that_clocks_judge():
-    plan = Meeting()
-    assert plan.gate(TESTS, replace(LONG, preparation=("build", "it"))).decide()
-    assert plan.told == ["make test itself", "build it aside", "long itself"]
 
 
 def test_all_stages_are_run_and_summed_up_with_their_minutes():
