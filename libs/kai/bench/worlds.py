@@ -232,10 +232,9 @@ def _left_over(free: _Free) -> Iterator[Pod]:
 def _job(rng: random.Random, world: World, name: str, queue: str, free: dict[str, _Free]) -> None:
     shape, members = _shape(rng), rng.choice([1, 1, 2, 2, 3, 4])
     running = rng.random() < 0.5
-    # Not drawn either: every second needs all of its pods.
-    sub_groups, leaves, min_sub_group = _tree(
-        rng, members, needed=members // 2 if len(world.groups) % 2 else 1
-    )
+    # Not drawn, as below: subgroups of each second job need all of their pods.
+    needed = members // 2 if len(world.groups) % 2 else 1
+    sub_groups, leaves, min_sub_group = _tree(rng, members, needed=needed)
     constraint = None
     if rng.random() < 0.15:
         level = rng.choice(LEVELS)

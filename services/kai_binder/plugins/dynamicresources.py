@@ -58,9 +58,7 @@ class DynamicResources:
         for item in work.decision.claim_allocations:
             try:
                 name = claim_name(work.pod, item["name"])
-                await self._change_status(
-                    res, work.pod, name, lambda claim: released(claim, (work.pod.metadata.uid,))
-                )
+                await self._give_back(res, work.pod, name)
             except (BindFailed, errors.NotFound):
                 continue
         if work.decision.extended_claim is not None:
