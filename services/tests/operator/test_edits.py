@@ -52,6 +52,7 @@ from kai_operator.secret_data import decoded
 from kai_operator.settings import OperatorSettings
 from kai_operator.vault import Contents
 from services.tests.operator.serving import operator
+from services.tests.operator.unhurried import UnhurriedLoop
 
 pytestmark = pytest.mark.integration
 
@@ -531,7 +532,8 @@ def play_some(number, played, cluster):
     @some_runs(number)
     @given(edits=long_runs())
     def batch(edits):
-        asyncio.run(play(edits, cluster))
+        with asyncio.Runner(loop_factory=UnhurriedLoop) as runner:
+            runner.run(play(edits, cluster))
         played.append(changes(edits))
 
     batch()
