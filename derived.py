@@ -19,6 +19,7 @@ import yaml
 from kai.engine.config import ACTIONS, SEARCHING
 from kai.engine.config.arguments import ArgumentKind
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, PluginSpec
+from kai.model.documents import load_written
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.fields import Fields, schema_of
 from kai.operands.spec.flags import may_be_added
@@ -150,7 +151,7 @@ def _value_rows() -> Iterable[tuple[str, ...]]:
     """All values of the chart."""
     chart = ROOT / _CHART
     schema = json.loads((chart / "values.schema.json").read_text())
-    defaults = yaml.safe_load((chart / "values.yaml").read_text())
+    defaults = load_written((chart / "values.yaml").read_text())
     yield from _values_below(schema["properties"], defaults, "")
 
 

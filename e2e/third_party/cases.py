@@ -7,13 +7,12 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import yaml
-
 from e2e.harness import Cluster
 from e2e.manifests import as_yaml
+from kai.model.documents import load_written
 from kai.model.objects import PodGroup
 
-_CONTENT = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text())
+_CONTENT = load_written(Path(__file__).with_name("cases.yaml").read_text())
 _CASES: dict[str, dict[str, Any]] = {case["case"]: case for case in _CONTENT["cases"]}
 #: Kinds by API group, with their versions.
 DEFINITIONS: dict[str, dict[str, str]] = _CONTENT["definitions"]

@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kai.kube import resources
 from kai.model import limits, names
+from kai.model.documents import load_written
 from kai.model.rules.priorities import PREEMPTIBILITIES
 from kai_local.apiserver.reading.jsonpath import compile_path
 from kai_local.apiserver.schemas.schema import published
@@ -25,7 +25,7 @@ EXPECTED = {
 
 
 def definition(resource):
-    return yaml.safe_load((CRDS / f"{resource.plural}.{resource.group}.yaml").read_text())
+    return load_written((CRDS / f"{resource.plural}.{resource.group}.yaml").read_text())
 
 
 def schema(resource):

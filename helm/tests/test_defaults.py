@@ -10,10 +10,10 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-import yaml
 
 from kai.engine import SchedulerConfig
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS
+from kai.model.documents import load_written
 from kai.runtime import ServiceSettings
 from kai_admission.settings import AdmissionSettings
 from kai_local.box.options import ClusterOptions
@@ -66,7 +66,7 @@ def test_the_charts_configuration_is_the_built_in_one(helm):
 def test_the_chart_knows_every_plugin_by_its_priority(helm):
     """A plugin that a user gives a priority comes where the table says."""
     values = {"scheduler": {"plugins": {"numa": {"priority": 1450}, "ray": {"priority": 1850}}}}
-    tiers = yaml.safe_load(written_configuration(helm.render(values=values)))["tiers"]
+    tiers = load_written(written_configuration(helm.render(values=values)))["tiers"]
     by_priority = {name: PLUGINS[name].priority for name in DEFAULT_PLUGINS} | {"numa": 1450, "ray": 1850}
     expected = sorted(by_priority, key=by_priority.get, reverse=True)
     assert [plugin["name"] for plugin in tiers[0]["plugins"]] == expected
@@ -114,7 +114,7 @@ def by_compose() -> dict[str, dict[str, object]]:
     def filled(text) -> str:
         return re.sub(r"\$\{[A-Z_]+:-([^}]*)\}", r"\1", str(text))
 
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    services = load_written((ROOT / "docker-compose.yml").read_text())["services"]
     found = {}
     for name in USUAL:
         _, _, module, *arguments = (filled(word) for word in services[name]["command"])

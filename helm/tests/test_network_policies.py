@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kai.model import names
+from kai.model.documents import load_written
 
 WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
-VALUES = yaml.safe_load((Path(__file__).parent / "values.yaml").read_text())
+VALUES = load_written((Path(__file__).parent / "values.yaml").read_text())
 ANYBODY = "anybody"
 #: What the pods of all schedulers have in common, of which there is one for each shard.
 SCHEDULERS = {"app.kubernetes.io/component": "scheduler"}

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 import kai_insight.service
 import kai_node_scale_adjuster.service
@@ -21,6 +20,7 @@ import kai_queue_controller.service
 from derived import plural
 from kai.kube import resources
 from kai.kube.resources import Resource
+from kai.model.documents import load_written
 from kai.operands import Grants, beyond, beyond_shard, read_config, read_grants, read_shard
 from kai.operands.facts import OPTIONAL_KINDS
 from kai_operator import kinds as operator_kinds
@@ -307,7 +307,7 @@ def told_grants(objects):
     return read_grants(text.partition("=")[2])
 
 
-SETS = yaml.safe_load((Path(__file__).parent / "values.yaml").read_text())
+SETS = load_written((Path(__file__).parent / "values.yaml").read_text())
 
 
 @pytest.mark.parametrize("name", SETS)

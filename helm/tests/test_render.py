@@ -9,12 +9,12 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-import yaml
 from cryptography import x509
 
 from kai.engine.config import ACTIONS
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.model import names
+from kai.model.documents import load_written
 from kai.model.rules.priorities import CLASSES
 from kai.runtime import ServiceSettings, SettingsError
 from kai.session.credentials import RedisCredentials
@@ -37,7 +37,7 @@ DEPLOYMENTS = {
 
 #: Those that run unless a value says otherwise.
 USUAL = DEPLOYMENTS.keys() - {"node-scale-adjuster", "insight"}
-VALUES = yaml.safe_load((Path(__file__).parent / "values.yaml").read_text())
+VALUES = load_written((Path(__file__).parent / "values.yaml").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def custom_resource_validators(jsonschema):
     """Made once: looking at the schema itself takes longer than looking at many objects."""
     found = {}
     for path in (CHART / "crds").glob("*.yaml"):
-        spec = yaml.safe_load(path.read_text())["spec"]
+        spec = load_written(path.read_text())["spec"]
         for version in spec["versions"]:
             schema = closed(version["schema"]["openAPIV3Schema"])
             schema["properties"]["metadata"] = {"type": "object"}
@@ -320,7 +320,7 @@ def test_a_users_flags_come_last(rendered):
 
 # --- scheduler configuration -------------------------------------------------------------------
 def scheduler_config(objects):
-    return yaml.safe_load(objects.one("ConfigMap", "kai-scheduler-default")["data"]["config.yaml"])
+    return load_written(objects.one("ConfigMap", "kai-scheduler-default")["data"]["config.yaml"])
 
 
 def plugins(objects):
@@ -452,7 +452,7 @@ def test_pull_policies_reach_the_pods_that_components_make(helm, values, expecte
 
 
 def test_without_a_tag_the_version_of_the_chart_counts(rendered):
-    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    version = load_written((CHART / "Chart.yaml").read_text())["appVersion"]
     assert all(c["image"].endswith(f":{version}") for _, _, c in containers(rendered("defaults")))
 
 
@@ -674,7 +674,7 @@ def test_values_that_make_no_sense_are_refused_by_name(helm, values, said):
 
 
 def test_the_values_file_is_what_its_schema_says(jsonschema):
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    values = load_written((CHART / "values.yaml").read_text())
     jsonschema.validate(values, json.loads((CHART / "values.schema.json").read_text()))
 
 

@@ -13,11 +13,12 @@ import shutil
 import yaml
 
 from helm.tests.conftest import CHART, Rendered, operands
+from kai.model.documents import load_written
 from kai.operands import Facts, InvalidSpec, certificates_of, read_config
 from kai.operands.facts import OPTIONAL_KINDS
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+DEFAULTS = load_written((CHART / "values.yaml").read_text())
 FACTS = Facts(served=frozenset(OPTIONAL_KINDS))
 APIS = ("kueue.x-k8s.io/v1beta1/Topology", "autoscaling.k8s.io/v1", "monitoring.coreos.com/v1")
 CLIENT = {"k8sClientConfig": {"qps": 50, "burst": 70}}
@@ -199,7 +200,7 @@ class Renderer:
 
 def of_operator(documents):
     """What the operator makes of Config and shards, and how long certificates last; or its refusal."""
-    loaded = [yaml.load(each, yaml.CSafeLoader) for each in documents]
+    loaded = [load_written(each) for each in documents]
     objects = Rendered(each for each in loaded if each)
     if not objects.of("Config"):
         return "no Config"

@@ -13,6 +13,7 @@ from kai.engine import SchedulerConfig
 from kai.engine.config import ACTIONS, BUDGETS
 from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, arguments_of
 from kai.engine.usage.params import FIELDS
+from kai.model.documents import load_written
 from kai.runtime import ServiceSettings, SettingsError
 from kai_binder.plugins import known_arguments
 
@@ -156,7 +157,7 @@ def test_a_plugin_of_another_package_reaches_the_scheduler_in_its_place(helm):
     behind = DEFAULT_PLUGINS[2]
     change = {"priority": PLUGINS[behind].priority - 1, "arguments": {"labels": "a, b"}}
     objects = helm.render(values={"scheduler": {"plugins": {"example.quiet": change}}})
-    config = yaml.safe_load(objects.one("ConfigMap", "kai-scheduler-default")["data"]["config.yaml"])
+    config = load_written(objects.one("ConfigMap", "kai-scheduler-default")["data"]["config.yaml"])
     (tier,) = config["tiers"]
     named = [each["name"] for each in tier["plugins"]]
     assert named == [*DEFAULT_PLUGINS[:3], "example.quiet", *DEFAULT_PLUGINS[3:]]
@@ -273,8 +274,8 @@ def test_what_says_no_more_than_the_default_of_the_original_is_taken(helm):
 
 def test_an_upgrade_that_reuses_values_does_without_those_that_are_new(helm, tmp_path):
     """helm knows those of the release before alone then."""
-    new = yaml.safe_load(template_of("kai.newValues"))
-    now = yaml.safe_load((CHART / "values.yaml").read_text())
+    new = load_written(template_of("kai.newValues"))
+    now = load_written((CHART / "values.yaml").read_text())
     kept = without(now, new)
     chart = tmp_path / "chart"
     shutil.copytree(CHART, chart)
@@ -293,8 +294,8 @@ def sections(values, above=""):
 
 def test_a_section_that_is_taken_away_is_as_it_is_by_default_or_refused_by_its_name(helm, tmp_path):
     """One of null has helm take away all of its defaults, so that templates would end in an error of Go."""
-    now = yaml.safe_load((CHART / "values.yaml").read_text())
-    refused = yaml.safe_load(template_of("kai.sections"))
+    now = load_written((CHART / "values.yaml").read_text())
+    refused = load_written(template_of("kai.sections"))
     default = helm.chart()
     for path in sections(now):
         given = None

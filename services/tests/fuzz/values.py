@@ -7,8 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kai.model.documents import load_written
 from kai_local.apiserver.schemas.schema import Node, builtin, structural
 
 CRDS = Path(__file__).resolve().parents[3] / "helm" / "kai-scheduler" / "crds"
@@ -119,7 +118,7 @@ def api_version(kind: str) -> str:
 
 
 def _custom(kind: str) -> Node:
-    definition = yaml.safe_load((CRDS / f"{CUSTOM[kind]}.yaml").read_text())
+    definition = load_written((CRDS / f"{CUSTOM[kind]}.yaml").read_text())
     versions = definition["spec"]["versions"]
     schema = next(v["schema"]["openAPIV3Schema"] for v in versions if v["name"] == GVKS[kind][1])
     return structural(schema)

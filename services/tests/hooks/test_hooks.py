@@ -33,6 +33,7 @@ from kai.kube.resources import (
     Resource,
 )
 from kai.model import names
+from kai.model.documents import load_written
 from kai_hooks.abandoned import tell_abandoned
 from kai_hooks.definitions import InvalidDefinition, apply_definitions
 from kai_hooks.handover import KEEP, OURS, handed_over, keep
@@ -101,7 +102,7 @@ async def test_definitions_of_an_earlier_release_are_brought_up_to_date(client, 
     await client.create(CRDS, a_definition())
     await apply_definitions(client, DEFINITIONS, said.append)
     found = {each["metadata"]["name"]: each for each in await client.list(CRDS)}
-    expected = {path.stem: yaml.safe_load(path.read_text()) for path in DEFINITIONS.glob("*.yaml")}
+    expected = {path.stem: load_written(path.read_text()) for path in DEFINITIONS.glob("*.yaml")}
     assert found.keys() == expected.keys()
     topologies = found["topologies.kai.scheduler"]["spec"]["versions"]
     assert topologies[0]["schema"] == expected["topologies.kai.scheduler"]["spec"]["versions"][0]["schema"]
@@ -284,7 +285,7 @@ async def test_without_their_definitions_there_are_no_shards_to_tell_of(client, 
 
 async def install_ours(client, *plurals):
     for plural in plurals:
-        await install(client, yaml.safe_load((DEFINITIONS / f"{plural}.kai.scheduler.yaml").read_text()))
+        await install(client, load_written((DEFINITIONS / f"{plural}.kai.scheduler.yaml").read_text()))
 
 
 async def conditions_of(client, shard):
@@ -295,7 +296,7 @@ async def conditions_of(client, shard):
 # --- topologies --------------------------------------------------------------------------------
 async def test_topologies_of_kueue_are_copied_where_there_is_none_of_the_name(client, said):
     await install(client, a_definition(group="kueue.x-k8s.io", version="v1beta1"))
-    await install(client, yaml.safe_load((DEFINITIONS / "topologies.kai.scheduler.yaml").read_text()))
+    await install(client, load_written((DEFINITIONS / "topologies.kai.scheduler.yaml").read_text()))
     for name in ("racks", "blocks"):
         levels = [{"nodeLabel": "example.com/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
         await client.create(KUEUE, {"metadata": {"name": name}, "spec": {"levels": levels}})
@@ -313,7 +314,7 @@ async def test_topologies_of_kueue_are_copied_where_there_is_none_of_the_name(cl
 
 async def test_one_that_ours_cannot_be_like_keeps_no_other_back(client, said):
     await install(client, a_definition(group="kueue.x-k8s.io", version="v1beta1"))
-    await install(client, yaml.safe_load((DEFINITIONS / "topologies.kai.scheduler.yaml").read_text()))
+    await install(client, load_written((DEFINITIONS / "topologies.kai.scheduler.yaml").read_text()))
     twice = [{"nodeLabel": "example.com/rack"}] * 2
     for name, spec in (("a", {"levels": twice}), ("b", {}), ("c", {"levels": twice[:1]})):
         await client.create(KUEUE, {"metadata": {"name": name}, "spec": spec})

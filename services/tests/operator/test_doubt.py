@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from deadlines import eventually
 from kai.kube.client import KubeClient
 from kai.kube.resources import CONFIG_MAPS, CONFIGS, CRDS, NAMESPACES, PVCS, SCHEDULING_SHARDS
 from kai.model import names
+from kai.model.documents import load_written
 from kai_local.apiserver.serving.server import ApiServer
 from services.tests.operator.serving import operator
 
@@ -29,7 +29,7 @@ async def kubeconfig(tmp_path):
         path = str(server.write_kubeconfig(tmp_path / "config"))
         async with KubeClient.connect(path) as client:
             for crd in CHART_CRDS.glob("*.yaml"):
-                await client.create(CRDS, yaml.safe_load(crd.read_text()))
+                await client.create(CRDS, load_written(crd.read_text()))
             await client.create(NAMESPACES, {"metadata": {"name": HOME}})
             await client.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {}})
         yield path

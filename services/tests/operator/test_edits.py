@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
@@ -37,6 +36,7 @@ from kai.kube.resources import (
     Resource,
 )
 from kai.model import names
+from kai.model.documents import load_written
 from kai_local.apiserver.serving.server import ApiServer
 from kai_local.processes.ports import LOOPBACK, free_ports
 from kai_local.real import binaries, credentials
@@ -63,7 +63,7 @@ EDITS = int(os.environ.get("KAI_FUZZ_EDITS", "100" if REAL else "150"))
 SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
 HOME = names.NAMESPACE
 CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
-DEFINITIONS = [yaml.safe_load(path.read_text()) for path in sorted(CHART_CRDS.glob("*.yaml"))]
+DEFINITIONS = [load_written(path.read_text()) for path in sorted(CHART_CRDS.glob("*.yaml"))]
 SHARDS = ("blue", "default", "red")
 
 

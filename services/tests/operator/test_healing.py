@@ -6,7 +6,6 @@ Those of an installation that says nothing are spoilt where its processes run, i
 from pathlib import Path
 
 import pytest
-import yaml
 
 from deadlines import BASE_SECONDS, eventually
 from e2e import healing
@@ -16,6 +15,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
 from kai.kube.resources import CONFIGS, CRDS, NAMESPACES, SCHEDULING_SHARDS
 from kai.model import names
+from kai.model.documents import load_written
 from kai.operands import OPTIONAL_KINDS, Facts
 from kai_local.apiserver.serving.server import ApiServer
 from kai_operator.kinds import KINDS, PROMETHEUSES
@@ -59,7 +59,7 @@ async def cluster(tmp_path):
 
 async def furnish(client):
     for crd in CHART_CRDS.glob("*.yaml"):
-        await client.create(CRDS, yaml.safe_load(crd.read_text()))
+        await client.create(CRDS, load_written(crd.read_text()))
     for resource in (kind.resource for kind in KINDS if kind.optional):
         versions = [resource.version]
         await client.create(

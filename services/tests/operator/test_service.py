@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
 from deadlines import eventually
@@ -28,6 +27,7 @@ from kai.kube.resources import (
     SERVICES,
     VALIDATING_WEBHOOKS,
 )
+from kai.model.documents import load_written
 from kai.runtime import Host
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
@@ -55,7 +55,7 @@ async def api():
 async def admin(api, tmp_path):
     async with KubeClient.connect(str(api.write_kubeconfig(tmp_path / "config"))) as client:
         for name in ("configs.kai.scheduler", "schedulingshards.kai.scheduler", "queues.scheduling.run.ai"):
-            definition = yaml.safe_load((CHART_CRDS / f"{name}.yaml").read_text())
+            definition = load_written((CHART_CRDS / f"{name}.yaml").read_text())
             for version in definition["spec"]["versions"]:  # the product is made up
                 version["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
                     "type": "object",

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-import yaml
 
 from deadlines import eventually
 from e2e.third_party.definitions import a_definition
@@ -26,6 +25,7 @@ from kai.kube.resources import (
     SERVICES,
 )
 from kai.model import names
+from kai.model.documents import load_written
 from kai.model.rules.priorities import CLASSES
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
@@ -53,7 +53,7 @@ async def admin(api, tmp_path):
     """Of a cluster with a Config and a shard that say nothing."""
     async with KubeClient.connect(str(api.write_kubeconfig(tmp_path / "config"))) as found:
         for crd in CHART_CRDS.glob("*.yaml"):
-            await found.create(CRDS, yaml.safe_load(crd.read_text()))
+            await found.create(CRDS, load_written(crd.read_text()))
         for name in OURS:
             await found.create(NAMESPACES, {"metadata": {"name": name}})
         await found.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {}})

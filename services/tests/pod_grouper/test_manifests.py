@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kai.model.documents import load_written
 from kai_pod_grouper.offline.manifest import read_manifest
 from kai_pod_grouper.offline.preview import preview
 from kai_pod_grouper.options import GroupingOptions
@@ -20,7 +21,7 @@ DATA = Path(__file__).parent / "data"
 CASES = [
     pytest.param(case, id=f"{path.stem}: {case['case']}")
     for path in sorted(DATA.glob("*.yaml"))
-    for case in yaml.safe_load(path.read_text())["cases"]
+    for case in load_written(path.read_text())["cases"]
 ]
 
 
@@ -47,7 +48,7 @@ def test_every_declared_kind_has_a_case():
     seen = {
         (body["apiVersion"].rpartition("/")[0], body["kind"])
         for path in DATA.glob("*.yaml")
-        for case in yaml.safe_load(path.read_text())["cases"]
+        for case in load_written(path.read_text())["cases"]
         for body in read_manifest(yaml.safe_dump_all(case["objects"])).objects
     }
     declared = {(kind.api_version.rpartition("/")[0], kind.kind) for kind in known_kinds().values()}

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-import yaml
 
 from e2e.api_server import serving
 from kai.kube import resources
 from kai.kube.client import KubeClient
+from kai.model.documents import load_written
 from kai.runtime import ServiceSettings
 from kai_local.processes.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[4]
-COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+COMPOSE = load_written((ROOT / "docker-compose.yml").read_text())
 SERVICES = {
     name: service["command"]
     for name, service in COMPOSE["services"].items()
