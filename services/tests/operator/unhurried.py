@@ -4,13 +4,15 @@ import asyncio
 import selectors
 import time
 
-#: What may pass at once; longer ones are no time at all to whoever is in this process.
-_AT_ONCE_SECONDS = 0.5
+#: How long the loop waits at once, however far off the next deadline is: a pause shows between two looks.
+_SLICE_SECONDS = 0.5
+#: What a longer time between two looks at the clock counts as.
+_PAUSE_SECONDS = 1.0
 
 
 class _InSlices(selectors.DefaultSelector):
     def select(self, timeout=None):
-        return super().select(_AT_ONCE_SECONDS if timeout is None else min(timeout, _AT_ONCE_SECONDS))
+        return super().select(_SLICE_SECONDS if timeout is None else min(timeout, _SLICE_SECONDS))
 
 
 class UnhurriedLoop(asyncio.SelectorEventLoop):
@@ -25,6 +27,6 @@ class UnhurriedLoop(asyncio.SelectorEventLoop):
 
     def time(self):
         looked = time.monotonic()
-        self._now += min(looked - self._looked, 2 * _AT_ONCE_SECONDS)
+        self._now += min(looked - self._looked, _PAUSE_SECONDS)
         self._looked = looked
         return self._now
