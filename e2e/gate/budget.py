@@ -54,7 +54,7 @@ class Result:
 class Runner(Protocol):
     """Runs a command for at most so many seconds.
 
-    ``aside``: at the lowest priority, and what it prints comes at its end.
+    ``aside``: at low priority, and what it prints comes at its end.
     """
 
     def __call__(self, command: Sequence[str], *, seconds: float | None, aside: bool) -> Ended:

@@ -13,7 +13,7 @@ class Stage:
     ``needed``: it is run whatever the time, to its end, and nothing is run after it has failed.
     ``minutes``: what it takes on a quiet machine of 2 cores.
     ``concerns``: beginnings of paths; a stage comes early if a recent commit has changed something there.
-    ``aside``: no clock judges it. It is run at the lowest priority while the others run, one such stage after
+    ``aside``: no clock judges it. It is run at low priority while the others run, one such stage after
     another, on what they leave of the machine.
     ``waits``: for most of its time. Such stages are run all at once.
     """
