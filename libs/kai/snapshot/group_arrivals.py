@@ -13,7 +13,7 @@ from kai.snapshot import bounds, jobs
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.groups import GroupIntake
 from kai.snapshot.kinds import Kind
-from kai.snapshot.rows import JobFacts, Queue, Standing
+from kai.snapshot.rows import Job, Queue
 
 #: Takes in one pod group, whatever it is.
 Alone: TypeAlias = Callable[[PodGroup], object]
@@ -24,10 +24,8 @@ class _Alike(NamedTuple):
 
     spec: PodGroupSpec
     namespace: str
-    #: Times and shape are those of the first.
-    facts: JobFacts
-    home: Queue
-    standing: Standing
+    #: As that of the first would be: nobody finds it, and nothing becomes of it.
+    row: Job
 
 
 class GroupArrivals:
@@ -58,6 +56,7 @@ class GroupArrivals:
         if (
             key in cluster.jobs
             or key in cluster.members
+            or group.spec.sub_groups
             or (group.status is not None and group.status.scheduling_conditions)
             or not cluster.params.in_pool(group.labels)
         ):
@@ -68,11 +67,12 @@ class GroupArrivals:
             if home is None or not home.exists or not home.path:
                 return False  # what it is charged to then changes while groups come
             like = self._known[group.spec.queue] = self._alike(group, home)
-        facts = replace(like.facts, annotations=jobs.times(group.annotations), shape=jobs.shape(group))
+        facts = replace(like.row.facts, times=jobs.times(group.annotations), shape=jobs.shape(group))
+        job = jobs.row_like(like.row, group, facts)
         cluster.version += 1
         cluster.elsewhere.pop(key, None)
         cluster.group_objects[key] = group
-        self._groups.enter(group, key, facts, home=like.home, standing=like.standing)
+        self._groups.add(job)
         if cluster.faults:
             cluster.faults.pop((Kind.POD_GROUP, key), None)
         return True
@@ -82,4 +82,6 @@ class GroupArrivals:
         namespace = group.metadata.namespace
         facts = jobs.facts(group, node_pool=self._cluster.params.node_pool)
         standing = self._groups.standing(facts, namespace, home=home)
-        return _Alike(spec=group.spec, namespace=namespace, facts=facts, home=home, standing=standing)
+        row = jobs.row(group, facts, home=home, standing=standing, elsewhere=False)
+        jobs.arrange(row, self._cluster.group_order)
+        return _Alike(spec=group.spec, namespace=namespace, row=row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kai.model import access, limits, names
+from kai.model import access, limits
 from kai.model.faults import INVALID_OBJECT, Fault
 from kai.model.ids import PodGroupKey
 from kai.model.objects import PodGroup, PriorityClass
@@ -12,7 +12,7 @@ from kai.snapshot import jobs, queues
 from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.kinds import Kind
-from kai.snapshot.rows import Job, JobFacts, Queue, Standing, Task
+from kai.snapshot.rows import NO_TIMES, Job, JobFacts, Queue, Standing, Task
 from kai.snapshot.status import Status
 from kai.snapshot.times import seconds
 
@@ -139,44 +139,23 @@ class GroupIntake:
 
         ``facts`` are its own, ``home`` and ``standing`` those that follow from them.
         """
-        cluster, meta = self._cluster, group.metadata
-        root, leaves, error = jobs.tree(group)
+        cluster = self._cluster
+        job = jobs.row(group, facts, home=home, standing=standing, elsewhere=key in cluster.elsewhere)
         if key in cluster.jobs:
             self._drop_job(key)
-        job = Job(
-            key=key,
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            queue=home,
-            priority=standing.priority,
-            preemptible=standing.preemptible,
-            semi_preemptible=standing.semi_preemptible,
-            usurps=standing.usurps,
-            unwelcome=standing.unwelcome,
-            elsewhere=key in cluster.elsewhere,
-            created=seconds(meta.creation_timestamp),
-            root=root,
-            pod_sets=leaves,
-            facts=facts,
-            error=error,
-        )
-        # Where no subgroups are named, pods need not say to which they belong.
-        if (len(leaves) == 1 and not group.spec.sub_groups) or error:
-            (job.single,) = leaves.values()
-        whole, subs = group.spec.topology_constraint, group.spec.sub_groups
-        if whole is not None or subs:
-            constraints = (whole, *(sub.topology_constraint for sub in subs or ()))
-            job.has_constraint = any(map(jobs.constraint, constraints))
         if not cluster.group_order.needy_first:
             jobs.arrange(job, cluster.group_order)
-        self._read_times(job, facts)
-        cluster.jobs[job.key] = cluster.touched_jobs[job.key] = job
-        job.queue.jobs[job.key] = job
-        if members := cluster.members.get(job.key):
+        self.add(job)
+        if members := cluster.members.get(key):
             for task in list(members.values()):
                 self._accounts.detach(task)
                 self._accounts.attach(task)
+
+    def add(self, job: Job) -> None:
+        """Let a new row be found; its pods, if there are any, have not joined it yet."""
+        cluster, key = self._cluster, job.key
+        self._read_times(job, job.facts)
+        cluster.jobs[key] = cluster.touched_jobs[key] = job.queue.jobs[key] = job
 
     def _drop_job(self, key: PodGroupKey) -> None:
         cluster = self._cluster
@@ -196,17 +175,17 @@ class GroupIntake:
     @staticmethod
     def _read_times(job: Job, facts: JobFacts) -> None:
         """Own decisions are newer than what the watch repeats of older ones."""
-        old = job.facts.annotations if job.facts is not facts else None
+        old = job.facts.times if job.facts is not facts else NO_TIMES
         job.facts = facts
-        annotations = facts.annotations
-        if not annotations and not old:
+        times = facts.times
+        if times is old:
             return
-        if old is None or old.get(names.STALE_TIMESTAMP) != annotations.get(names.STALE_TIMESTAMP):
-            job.stale_since = seconds(annotations.get(names.STALE_TIMESTAMP))
-        if started := annotations.get(names.LAST_START_TIMESTAMP):
-            job.last_start = max(job.last_start, seconds(started))
-        if evicted := annotations.get(names.LAST_EVICTION_TIMESTAMP):
-            job.last_eviction = max(job.last_eviction, seconds(evicted))
+        if times.stale != old.stale:
+            job.stale_since = seconds(times.stale)
+        if times.start:
+            job.last_start = max(job.last_start, seconds(times.start))
+        if times.eviction:
+            job.last_eviction = max(job.last_eviction, seconds(times.eviction))
 
     def standing(self, facts: JobFacts, namespace: str, *, home: Queue) -> Standing:
         """How a group stands of which this is said, in a namespace, charged to this queue."""

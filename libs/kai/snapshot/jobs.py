@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from kai.model import names
+from kai.model.ids import PodGroupKey
 from kai.model.objects import PodGroup, SubGroup, TopologyConstraint
 from kai.model.rules import minimums
 from kai.snapshot.group_order import GroupOrder
-from kai.snapshot.rows import DEFAULT_POD_SET, Job, JobFacts, PodSet, SubGroupSet
-from kai.snapshot.times import lasting
+from kai.snapshot.rows import (
+    DEFAULT_POD_SET,
+    NO_TIMES,
+    GroupTimes,
+    Job,
+    JobFacts,
+    PodSet,
+    Queue,
+    Standing,
+    SubGroupSet,
+)
+from kai.snapshot.times import lasting, seconds
 
 
 def facts(group: PodGroup, *, node_pool: str) -> JobFacts:
@@ -24,7 +37,7 @@ def facts(group: PodGroup, *, node_pool: str) -> JobFacts:
         staleness_grace=lasting(grace) if (grace := spec.staleness_grace_period) else None,
         failed_here=bool(conditions) and (conditions or [])[-1].node_pool == node_pool,
         conditions=bool(conditions),
-        annotations=times(group.annotations),
+        times=times(group.annotations),
         shape=shape(group),
     )
 
@@ -42,10 +55,15 @@ def shape(group: PodGroup) -> tuple[object, ...]:
     )
 
 
-def times(annotations: dict[str, str]) -> dict[str, str]:
-    """Of annotations those that say when something happened to a group."""
-    return (
-        {key: annotations[key] for key in names.GROUP_TIMESTAMPS if key in annotations} if annotations else {}
+def times(annotations: dict[str, str]) -> GroupTimes:
+    """What annotations say of when something happened to a group."""
+    if not annotations:
+        return NO_TIMES
+    said = annotations.get
+    return GroupTimes(
+        stale=said(names.STALE_TIMESTAMP),
+        start=said(names.LAST_START_TIMESTAMP),
+        eviction=said(names.LAST_EVICTION_TIMESTAMP),
     )
 
 
@@ -93,6 +111,68 @@ def tree(group: PodGroup) -> tuple[SubGroupSet, dict[str, PodSet], str]:
             parent.members.append(leaf)
             leaves[sub.name] = leaf
     return root, leaves, ""
+
+
+def row(group: PodGroup, facts: JobFacts, *, home: Queue, standing: Standing, elsewhere: bool) -> Job:
+    """A row for a pod group that nobody finds yet, without pods.
+
+    ``facts`` are its own, ``home`` and ``standing`` those that follow from them; ``elsewhere``: it is of
+    another node pool.
+    """
+    meta, spec = group.metadata, group.spec
+    root, leaves, error = tree(group)
+    job = Job(
+        key=PodGroupKey(group.key),
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        queue=home,
+        priority=standing.priority,
+        preemptible=standing.preemptible,
+        semi_preemptible=standing.semi_preemptible,
+        usurps=standing.usurps,
+        unwelcome=standing.unwelcome,
+        elsewhere=elsewhere,
+        created=seconds(meta.creation_timestamp),
+        root=root,
+        pod_sets=leaves,
+        facts=facts,
+        error=error,
+    )
+    # Where no subgroups are named, pods need not say to which they belong.
+    if (len(leaves) == 1 and not spec.sub_groups) or error:
+        (job.single,) = leaves.values()
+    whole, subs = spec.topology_constraint, spec.sub_groups
+    if whole is not None or subs:
+        constraints = (whole, *(sub.topology_constraint for sub in subs or ()))
+        job.has_constraint = any(map(constraint, constraints))
+    return job
+
+
+def row_like(mould: Job, group: PodGroup, facts: JobFacts) -> Job:
+    """:func:`row` of a group that says what another one says, by a new row of that one.
+
+    Before: neither names subgroups. After: only who it is, when it was made, and ``facts`` are its own, and
+    the two share nothing that changes.
+    """
+    assert mould.single is not None
+    meta = group.metadata
+    root = replace(mould.root, members=[])
+    leaf = replace(mould.single, parent=root, tasks={})
+    root.members.append(leaf)
+    return replace(
+        mould,
+        key=PodGroupKey(group.key),
+        name=meta.name,
+        uid=meta.uid,
+        created=seconds(meta.creation_timestamp),
+        root=root,
+        pod_sets={leaf.name: leaf},
+        single=leaf,
+        facts=facts,
+        invalid={},
+        next_tasks={},
+    )
 
 
 def arrange(job: Job, order: GroupOrder) -> None:

@@ -385,6 +385,17 @@ class Standing(NamedTuple):
     unwelcome: bool
 
 
+class GroupTimes(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """When something happened to a pod group, as its annotations say: RFC 3339; None where they do not."""
+
+    stale: str | None = None
+    start: str | None = None
+    eviction: str | None = None
+
+
+NO_TIMES: Final = GroupTimes()
+
+
 class JobFacts(msgspec.Struct, eq=False, kw_only=True):
     """What the watch says about a pod group, as far as rows depend on it."""
 
@@ -399,7 +410,7 @@ class JobFacts(msgspec.Struct, eq=False, kw_only=True):
     failed_here: bool
     #: Whether it has scheduling conditions of any kind.
     conditions: bool
-    annotations: dict[str, str]
+    times: GroupTimes
     #: What the tree is made of, and who the group is; a change of it makes another job.
     shape: tuple[object, ...]
 

@@ -43,8 +43,8 @@ from .values import SCHEMAS, Maker
 
 SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
 REVIEWS = int(os.environ.get("KAI_FUZZ_REVIEWS", "600"))
-#: Seconds of processor time for one answer. No handler here waits for anything, so on a machine that does nothing
-#: else it comes no later. One during which garbage was collected is asked for again, and the quickest counts.
+#: Seconds of processor time for one answer. No handler here waits for anything, so it comes no later where
+#: nothing else runs. One during which garbage was collected is asked for again, and the quickest counts.
 LATEST = 0.1
 _ATTEMPTS = 8
 

@@ -306,15 +306,15 @@ def without_queue(state: ClusterState, job: Job) -> Explanation:
 
 def _annotations(job: Job) -> dict[str, str | None]:
     """What has to change on the pod group so that it says what is known here."""
-    said, stale, start, eviction = job.facts.annotations, job.stale_since, job.last_start, job.last_eviction
+    said, stale, start, eviction = job.facts.times, job.stale_since, job.last_start, job.last_eviction
     patch: dict[str, str | None] = {}
     # Mostly it says just what it should.
-    if stale or _STALE in said:
-        _say(_STALE, stale, said.get(_STALE), patch)
-    if said.get(_STARTED) != (rfc3339(start) if start else None):
-        _say(_STARTED, start, said.get(_STARTED), patch)
-    if said.get(_EVICTED) != (rfc3339(eviction) if eviction else None):
-        _say(_EVICTED, eviction, said.get(_EVICTED), patch)
+    if stale or said.stale is not None:
+        _say(_STALE, stale, said.stale, patch)
+    if said.start != (rfc3339(start) if start else None):
+        _say(_STARTED, start, said.start, patch)
+    if said.eviction != (rfc3339(eviction) if eviction else None):
+        _say(_EVICTED, eviction, said.eviction, patch)
     return patch
 
 

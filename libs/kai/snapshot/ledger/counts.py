@@ -67,6 +67,10 @@ class GroupCounts:
         """:meth:`join` for tasks of one pod set, which they have already."""
         pod_set.tasks.update(tasks)
         pod_set.ordered = None
+        if len(tasks) == 1:
+            (task,) = tasks.values()
+            move(job, pod_set, _COUNTS[task.status])
+            return
         statuses = [task.status for task in tasks.values()]
         while statuses:
             status, most = statuses[0], len(statuses)
