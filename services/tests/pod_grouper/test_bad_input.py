@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kai.model import names
 from kai.runtime import SettingsError
 from kai.wire.v1 import grouping_pb2
+from kai.workloads import grove, making, parts
 from kai_pod_grouper.errors import GroupingError, InvalidWorkload
 from kai_pod_grouper.grouper import group_pod
 from kai_pod_grouper.objects.pods import decode_pod
@@ -60,8 +61,16 @@ def with_numbers_without_end(value, *, with_pods):
     return 2**40 if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+@pytest.fixture
+def few_are_made(monkeypatch):
+    """So that nobody waits until there are too many of them."""
+    for module in (parts, making, grove):
+        monkeypatch.setattr(module, "MOST_MADE", 100)
+
+
 @pytest.mark.parametrize("with_pods", [True, False])
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.usefixtures("few_are_made")
 async def test_numbers_without_end_are_refused_or_of_no_account(case, with_pods):
     """Of each owner alone, so that his pods are looked for."""
     for body in case["objects"]:
