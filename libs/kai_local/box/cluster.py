@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
@@ -33,6 +34,7 @@ _START_PATIENCE = 60.0
 _OPERATORS = "operators"
 #: The longest grace of the chart's pods, and some.
 _PODS_END_SECONDS = 40.0
+_LOOK_AT_FOLDER_SECONDS = 2.0
 #: A Unix socket's path has room for about a hundred characters.
 _LONGEST_SOCKET_PATH = 100
 
@@ -64,6 +66,8 @@ class Cluster:
             nodes=options.nodes,
             gpus_per_node=options.gpus_per_node,
         )
+        #: Whether the name, and with it the folder, is another cluster's by now.
+        self._is_of_another: Callable[[], bool] = lambda: False
         self._redis_url = ""
         self._egress = ""
         self._infrastructure: tuple[str, ...] = ()
@@ -80,19 +84,29 @@ class Cluster:
             ProcessFailed: a part does not start.
             PortInUse: the port asked for is taken.
         """
-        with self._files.claimed():
+        with self._files.claimed() as self._is_of_another:
             sweep(self._files)
             self._files.make()
             self._write()  # whatever becomes of us, somebody finds it
             try:
                 async with self._supervisor:
                     await self._until_stopping(self._come_up())
-                    await self.stopping.wait()
+                    await self._stopped()
                     await self._go_down()
             finally:
-                self._restore_kubeconfig()
-                traces.remove(self._files.directory)
-                self._files.clear()
+                if not self._is_of_another():  # which came when this one was removed
+                    self._restore_kubeconfig()
+                    traces.remove(self._files.directory)
+                    self._files.clear()
+
+    async def _stopped(self) -> None:
+        """Wait until somebody ends the cluster, also by removing its folder: no command finds it then."""
+        while not self.stopping.is_set():
+            if self._files.removed or self._is_of_another():
+                self._progress.say(f"{self._files.directory} was removed, so the cluster ends.")
+                self.stopping.set()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stopping.wait(), _LOOK_AT_FOLDER_SECONDS)
 
     async def _until_stopping(self, work: Coroutine[Any, Any, object]) -> None:
         """Do ``work``, but give it up when the cluster is to end."""
@@ -340,7 +354,9 @@ class Cluster:
         self._write()
 
     def _write(self) -> None:
-        self._files.write(self._record)
+        if not self._is_of_another():
+            with contextlib.suppress(FileNotFoundError):  # removed, which is noticed soon
+                self._files.write(self._record)
 
     def _greeting(self) -> str:
         where = "" if self._options.kubeconfig is None else f" --kubeconfig {self._options.kubeconfig}"

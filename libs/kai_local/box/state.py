@@ -11,9 +11,10 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -136,9 +137,14 @@ class ClusterFiles:
         """Remove everything. To be called with the lock held."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
+    @property
+    def removed(self) -> bool:
+        """Whether a cluster that has said something about itself was removed, as by ``rm -r``."""
+        return not self._record.exists()
+
     @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Own the name.
+    def claimed(self) -> Iterator[Callable[[], bool]]:
+        """Own the name. What is given tells whether it is somebody else's by now: our lock was removed.
 
         Raises:
             ClusterError: somebody else owns it.
@@ -154,11 +160,16 @@ class ClusterFiles:
                     raise ClusterError(f"{problem}; {remedy}") from None
                 if not self._is_current(lock.fileno()):
                     continue  # the owner before us removed the file between our opening and locking it
+                taken = partial(self._is_of_another, lock.fileno())
                 try:
-                    yield
+                    yield taken
                 finally:
-                    self._lock.unlink(missing_ok=True)
+                    if not taken():
+                        self._lock.unlink(missing_ok=True)
                 return
+
+    def _is_of_another(self, descriptor: int) -> bool:
+        return self._lock.exists() and not self._is_current(descriptor)
 
     def _is_current(self, descriptor: int) -> bool:
         try:

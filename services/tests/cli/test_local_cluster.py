@@ -391,6 +391,23 @@ def test_a_killed_cluster_leaves_no_process_and_its_name_can_be_used_again(shell
 
 @needs_kubectl
 @pytest.mark.kubectl
+def test_a_cluster_whose_folder_is_removed_ends_and_leaves_the_next_of_its_name_alone(shell: Shell) -> None:
+    shell.kai("local", "up", "--detach", *BARE)
+    before = shell.pids()
+    shutil.rmtree(shell.home / "state" / "kai")
+    shell.kai("local", "up", "--detach", *BARE)
+
+    until(lambda: not any(psutil.pid_exists(pid) for pid in before.values()))
+
+    assert len(json.loads(shell.kubectl("get", "nodes", "-o", "json"))["items"]) == 1
+    now = shell.pids()
+    assert now.keys() == before.keys()
+    shutil.rmtree(shell.home / "state" / "kai")
+    until(lambda: not any(psutil.pid_exists(pid) for pid in now.values()))
+    shell.nothing_is_left()
+    assert not shell.kubeconfig.exists()
+
+
 def test_a_cluster_goes_on_when_its_api_server_is_killed(shell: Shell, tmp_path: Path) -> None:
     own = tmp_path / "own"
     shell.kai("local", "up", "--detach", "--kubeconfig", str(own), *BARE)
