@@ -108,12 +108,15 @@ class Likenesses:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._last: Alike | None = None
+        #: The last of those who ask for such amounts, as pods of several workloads may come in turns.
+        self._near: dict[tuple[object, ...], Alike] = {}
         #: The last of each class.
         self._known: dict[TaskClass, Alike] = {}
 
     def clear(self) -> None:
         """Forget all."""
         self._last = None
+        self._near.clear()
         self._known.clear()
 
     def of(self, pod: Pod) -> Alike | None:
@@ -128,6 +131,17 @@ class Likenesses:
         last = self._last
         if last is not None and last.words == said:
             return last
+        amounts = _first_amounts(pod)
+        found = self._near.get(amounts)
+        if found is None or found.words != said:
+            found = self._found(pod, said)
+            if found is None:
+                return None
+            self._near[amounts] = found
+        self._last = found
+        return found
+
+    def _found(self, pod: Pod, said: Words) -> Alike | None:
         labels = pod.metadata.labels
         if labels:
             pod_bounds.check_devices(labels)
@@ -138,5 +152,11 @@ class Likenesses:
             if not found.simple:
                 return None
             self._known[cls] = found
-        self._last = found
         return found
+
+
+def _first_amounts(pod: Pod) -> tuple[object, ...]:
+    """What the first container requests: no more than a hint who might say the same."""
+    containers = pod.spec.containers
+    resources = containers[0].resources if containers else None
+    return tuple(resources.requests.values()) if resources is not None and resources.requests else ()
