@@ -22,16 +22,15 @@ from typing import Any
 
 import aiohttp
 import psutil
-import yaml
 
 import deadlines
 from e2e.api_server import serving
 from e2e.manifests import a_job
 from kai.kube.client import KubeClient
-from kai.kube.resources import CRDS, JOBS, PODS, PRIORITY_CLASSES
+from kai.kube.resources import CRDS, JOBS, POD_GROUPS, PODS, PRIORITY_CLASSES
 from kai.model.objects import ApiObject
+from kai_local.installation.bootstrap import definitions
 
-CRDS_FOLDER = Path(__file__).resolve().parents[2] / "helm" / "kai-scheduler" / "crds"
 COUNTS = "/kai.local/requests"
 #: Waits of the ordinary kind that one for many workloads may take.
 PATIENCE = 10.0
@@ -107,8 +106,8 @@ async def a_bench() -> AsyncIterator[Bench]:
             KubeClient.connect(str(server.kubeconfig), user_agent="bench") as client,
             admin_session(server.folder) as session,
         ):
-            crd = (CRDS_FOLDER / "podgroups.scheduling.run.ai.yaml").read_text()
-            await client.create(CRDS, yaml.safe_load(crd))
+            for definition in definitions(POD_GROUPS):
+                await client.create(CRDS, definition)
             await client.create(PRIORITY_CLASSES, {"metadata": {"name": "train"}, "value": 50})
             yield Bench(client, server.kubeconfig, psutil.Process(server.pid), session)
 

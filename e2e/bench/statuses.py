@@ -23,16 +23,16 @@ from pathlib import Path
 
 import aiohttp
 import psutil
-import yaml
 
 from e2e.api_server import serving
-from e2e.bench.grouping import COUNTS, CRDS_FOLDER, admin_session, cpu_of
+from e2e.bench.grouping import COUNTS, admin_session, cpu_of
 from e2e.manifests import a_group, a_pod, a_queue
 from kai.kube.client import KubeClient
 from kai.kube.resources import CRDS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from kai.model import names
 from kai.model.objects import ApiObject, Queue
 from kai.model.resource_lists import parsed
+from kai_local.installation.bootstrap import definitions
 
 LEVELS = 5
 LIMIT_SECONDS = 1200.0
@@ -186,8 +186,8 @@ async def a_world(tree: Tree) -> AsyncIterator[World]:
             KubeClient.connect(str(server.kubeconfig), user_agent="bench") as client,
             admin_session(server.folder) as session,
         ):
-            for path in sorted(CRDS_FOLDER.glob("*.yaml")):
-                await client.create(CRDS, yaml.safe_load(path.read_text()))
+            for definition in definitions():
+                await client.create(CRDS, definition)
             await client.create(PRIORITY_CLASSES, {"metadata": {"name": "train"}, "value": 50})
             yield World(client, server.kubeconfig, psutil.Process(server.pid), session, tree)
 

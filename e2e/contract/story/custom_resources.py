@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import deadlines
 from e2e.contract.exchange import MERGE, STRATEGIC, Server
-from e2e.contract.story.manifests import CRDS, GROUPS, QUEUES, Json, a_group, a_queue, crd_manifests
+from e2e.contract.story.manifests import CRDS, GROUPS, QUEUES, Json, a_group, a_queue
+from kai_local.installation.bootstrap import definitions
 
 
 async def custom_resources(server: Server) -> None:
-    for manifest in crd_manifests():
+    for manifest in definitions():
         await server.ask("", "POST", CRDS, manifest, keep=False)
-    await server.ask("definition that exists", "POST", CRDS, crd_manifests()[0])
+    await server.ask("definition that exists", "POST", CRDS, definitions()[0])
     await _until_served(server, QUEUES)
     await _until_served(server, GROUPS)
     free = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
@@ -75,7 +76,7 @@ async def refused_custom_resources(server: Server) -> None:
     scaled = {"spec": {"minMember": "x"}}
     await server.ask("", "POST", GROUPS, a_group("right"), keep=False)
     await server.ask("patch that makes a group wrong", "PATCH", f"{GROUPS}/right", scaled, content_type=MERGE)
-    definition = crd_manifests()[0]
+    definition = definitions()[0]
     broken = {**definition, "metadata": {"name": "wrong.example.com"}}
     answer = await server.ask("", "POST", CRDS, broken, keep=False)
     server.note("definition under a wrong name", {"status": answer.status, "reason": answer.body["reason"]})

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-
-import yaml
-
-from e2e.harness import ROOT
 
 Json = dict[str, Any]
 
@@ -52,8 +47,3 @@ def a_group(name: str, **spec: Any) -> Json:
         "metadata": meta,
         "spec": {"minMember": 1, "queue": "contract-queue"} | spec,
     }
-
-
-def crd_manifests() -> list[Json]:
-    folder: Path = ROOT / "helm" / "kai-scheduler" / "crds"
-    return [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("*.yaml"))]

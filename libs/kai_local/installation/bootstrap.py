@@ -52,6 +52,17 @@ def crd_directory() -> Path:
     raise ClusterError("the custom resource definitions are not found; name their folder with KAI_CRD_DIR")
 
 
+def definitions(*kinds: Resource) -> list[Manifest]:
+    """The chart's custom resource definitions: those of these kinds, or all where none is named.
+
+    Raises:
+        ClusterError: they are not found.
+    """
+    folder = crd_directory()
+    files = [folder / f"{kind.plural}.{kind.group}.yaml" for kind in kinds] or sorted(folder.glob("*.yaml"))
+    return [documents.load_written(file.read_text()) for file in files]
+
+
 def default_queues() -> list[Manifest]:
     """``default-parent-queue`` with ``default-queue`` in it: no quota, no limit."""
     free = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
@@ -107,11 +118,9 @@ async def install(client: KubeClient) -> None:
     Raises:
         ClusterError: the definitions are missing, or the server does not take them.
     """
-    definitions = [
-        documents.load_written(path.read_text()) for path in sorted(crd_directory().glob("*.yaml"))
-    ]
+    ours = definitions()
     objects: list[tuple[Resource, Manifest, str]] = [
-        *((resources.CRDS, definition, "") for definition in definitions),
+        *((resources.CRDS, definition, "") for definition in ours),
         *((resources.NAMESPACES, {"metadata": {"name": name}}, "") for name in _NAMESPACES),
         *((resources.PRIORITY_CLASSES, manifest, "") for manifest in priority_classes()),
     ]
@@ -119,6 +128,6 @@ async def install(client: KubeClient) -> None:
     for account, namespace in _ACCOUNTS.items():
         manifest = {"metadata": {"name": account}}
         await ensure(client, resources.SERVICE_ACCOUNTS, manifest, namespace)
-    await until_served(client, definitions)
+    await until_served(client, ours)
     for queue in default_queues():
         await ensure(client, resources.QUEUES, queue)

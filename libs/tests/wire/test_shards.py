@@ -2,20 +2,19 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
-import yaml
 
 from deadlines import eventually
 from kai.kube.client import KubeClient
 from kai.kube.resources import CRDS, SCHEDULING_SHARDS
 from kai.wire.shards import Shard, ShardFollower, shard_of
 from kai_local.apiserver.serving.server import ApiServer
+from kai_local.installation.bootstrap import definitions
 
 pytestmark = pytest.mark.integration
 
-CRD = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds" / "schedulingshards.kai.scheduler.yaml"
+(A_DEFINITION,) = definitions(SCHEDULING_SHARDS)
 DEFAULT = shard_of("kai-scheduler", "")
 
 
@@ -76,7 +75,7 @@ async def test_without_the_kind_there_are_those_that_were_told(client):
 
 
 async def test_work_follows_the_shards(client):
-    await client.create(CRDS, yaml.safe_load(CRD.read_text()))
+    await client.create(CRDS, A_DEFINITION)
     await make(client, "default", "")
     async with following(client, DEFAULT) as work:
         await eventually(lambda: work.running == ["kai-scheduler"])
@@ -93,7 +92,7 @@ async def test_work_follows_the_shards(client):
 
 
 async def test_a_shard_that_comes_back_in_time_was_never_gone(client):
-    await client.create(CRDS, yaml.safe_load(CRD.read_text()))
+    await client.create(CRDS, A_DEFINITION)
     await make(client, "reds", "red")
     async with following(client, linger=60.0) as work:
         await eventually(lambda: work.running == ["kai-scheduler-red"])
@@ -105,7 +104,7 @@ async def test_a_shard_that_comes_back_in_time_was_never_gone(client):
 
 
 async def test_a_lease_that_was_told_and_declared_is_worked_for_once(client):
-    await client.create(CRDS, yaml.safe_load(CRD.read_text()))
+    await client.create(CRDS, A_DEFINITION)
     await make(client, "reds", "red")
     await make(client, "blues", "blue")
     async with following(client, Shard("kai-scheduler-red", "anything")) as work:

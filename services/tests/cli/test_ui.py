@@ -40,11 +40,11 @@ from kai_insight.forecasts import Forecasts
 from kai_insight.metrics import ForecastMetrics
 from kai_insight.servicer import HistoryServicer
 from kai_local.apiserver.serving.server import ApiServer
+from kai_local.installation.bootstrap import definitions
 from libs.tests.history.builders import HOUR, NOON, a_run
 from services.tests.insight.town import Town
 
 pytestmark = pytest.mark.integration
-CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
 A_NODE = {
     "metadata": {"name": "n", "labels": {"nvidia.com/gpu.product": "H100"}},
     "status": {
@@ -83,8 +83,8 @@ async def fill(client: KubeClient) -> None:
     """A node, a queue, a workload that runs and one that waits; and one in another namespace."""
     crds = await client.discover("apiextensions.k8s.io/v1", "CustomResourceDefinition")
     assert crds
-    for file in sorted(CRDS.glob("*.yaml")):
-        await client.create(crds, yaml.safe_load(file.read_text()))
+    for definition in definitions():
+        await client.create(crds, definition)
     for namespace in ("team", "other", "people"):
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
     for queue, parent in (("top", ""), ("team", "top")):

@@ -21,10 +21,10 @@ from e2e.api_server import serving
 from kai.kube.client import KubeClient
 from kai.kube.resources import CORE_EVENTS, LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES
 from kai.model import names, release
+from kai_local.installation.bootstrap import definitions
 
 pytestmark = pytest.mark.integration
 
-CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
 A_POD = {
     "metadata": {"name": "p", "annotations": {"pod-group-name": "g"}},
     "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}]},
@@ -64,9 +64,8 @@ async def fill(path: Path) -> None:
     async with KubeClient.connect(str(path), user_agent="test") as client:
         crds = await client.discover("apiextensions.k8s.io/v1", "CustomResourceDefinition")
         assert crds
-        for file in sorted(CRDS.glob("*.yaml")):
-            for crd in yaml.safe_load_all(file.read_text()):
-                await client.create(crds, crd)
+        for definition in definitions():
+            await client.create(crds, definition)
         await client.create(QUEUES, {"metadata": {"name": "q"}, "spec": {"resources": {"gpu": {"quota": 3}}}})
         group = {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": "q"}}
         await client.create(POD_GROUPS, group, namespace="default")

@@ -1,20 +1,17 @@
 """What becomes of the volume of our Redis while it is not known of some shard what it is to be."""
 
-from pathlib import Path
-
 import pytest
 
 from deadlines import eventually
 from kai.kube.client import KubeClient
 from kai.kube.resources import CONFIG_MAPS, CONFIGS, CRDS, NAMESPACES, PVCS, SCHEDULING_SHARDS
 from kai.model import names
-from kai.model.documents import load_written
 from kai_local.apiserver.serving.server import ApiServer
+from kai_local.installation.bootstrap import definitions
 from services.tests.operator.serving import operator
 
 pytestmark = pytest.mark.integration
 
-CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
 HOME = names.NAMESPACE
 MEMORY = "kai-operator-shard-default"
 """What the operator writes down of a shard, some time after it made what the shard asks for."""
@@ -28,8 +25,8 @@ async def kubeconfig(tmp_path):
     async with ApiServer() as server:
         path = str(server.write_kubeconfig(tmp_path / "config"))
         async with KubeClient.connect(path) as client:
-            for crd in CHART_CRDS.glob("*.yaml"):
-                await client.create(CRDS, load_written(crd.read_text()))
+            for definition in definitions():
+                await client.create(CRDS, definition)
             await client.create(NAMESPACES, {"metadata": {"name": HOME}})
             await client.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {}})
         yield path

@@ -13,7 +13,6 @@ import subprocess
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,8 +35,8 @@ from kai.kube.resources import (
     Resource,
 )
 from kai.model import names
-from kai.model.documents import load_written
 from kai_local.apiserver.serving.server import ApiServer
+from kai_local.installation.bootstrap import definitions
 from kai_local.processes.ports import LOOPBACK, free_ports
 from kai_local.real import binaries, credentials
 from kai_local.real.programs import ControlPlane
@@ -62,8 +61,7 @@ REAL = os.environ.get("KAI_E2E_CLUSTER") == "real"
 EDITS = int(os.environ.get("KAI_FUZZ_EDITS", "100" if REAL else "150"))
 SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
 HOME = names.NAMESPACE
-CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
-DEFINITIONS = [load_written(path.read_text()) for path in sorted(CHART_CRDS.glob("*.yaml"))]
+DEFINITIONS = definitions()
 SHARDS = ("blue", "default", "red")
 
 

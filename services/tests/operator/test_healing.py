@@ -3,8 +3,6 @@
 Those of an installation that says nothing are spoilt where its processes run, in ``e2e/test_operator.py``.
 """
 
-from pathlib import Path
-
 import pytest
 
 from deadlines import BASE_SECONDS, eventually
@@ -15,16 +13,15 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
 from kai.kube.resources import CONFIGS, CRDS, NAMESPACES, SCHEDULING_SHARDS
 from kai.model import names
-from kai.model.documents import load_written
 from kai.operands import OPTIONAL_KINDS, Facts
 from kai_local.apiserver.serving.server import ApiServer
+from kai_local.installation.bootstrap import definitions
 from kai_operator.kinds import KINDS, PROMETHEUSES
 from kai_operator.leaders import leader_slices
 from services.tests.operator.serving import operator
 
 pytestmark = pytest.mark.integration
 
-CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
 HOME = names.NAMESPACE
 #: Within ten seconds, where the machine is quick and idle.
 HEALED = 10.0 / BASE_SECONDS
@@ -58,8 +55,8 @@ async def cluster(tmp_path):
 
 
 async def furnish(client):
-    for crd in CHART_CRDS.glob("*.yaml"):
-        await client.create(CRDS, load_written(crd.read_text()))
+    for definition in definitions():
+        await client.create(CRDS, definition)
     for resource in (kind.resource for kind in KINDS if kind.optional):
         versions = [resource.version]
         await client.create(

@@ -4,7 +4,6 @@ import asyncio
 import base64
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -21,16 +20,17 @@ from kai.kube.resources import (
     LEASES,
     NAMESPACES,
     PODS,
+    QUEUES,
     SCHEDULING_SHARDS,
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     VALIDATING_WEBHOOKS,
 )
-from kai.model.documents import load_written
 from kai.runtime import Host
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
+from kai_local.installation.bootstrap import definitions
 from kai_operator.former_endpoints import ENDPOINTS
 from kai_operator.kinds import ENDPOINT_SLICES
 from kai_operator.ownership import owner_reference
@@ -40,7 +40,6 @@ from kai_operator.writer import CORRECTIONS
 
 pytestmark = pytest.mark.integration
 
-CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
 NAMESPACE = "kai-scheduler"
 AGENT = "operator-under-test"
 
@@ -54,8 +53,7 @@ async def api():
 @pytest.fixture
 async def admin(api, tmp_path):
     async with KubeClient.connect(str(api.write_kubeconfig(tmp_path / "config"))) as client:
-        for name in ("configs.kai.scheduler", "schedulingshards.kai.scheduler", "queues.scheduling.run.ai"):
-            definition = load_written((CHART_CRDS / f"{name}.yaml").read_text())
+        for definition in definitions(CONFIGS, SCHEDULING_SHARDS, QUEUES):
             for version in definition["spec"]["versions"]:  # the product is made up
                 version["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
                     "type": "object",

@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -25,10 +24,10 @@ from kai.kube.resources import (
     SERVICES,
 )
 from kai.model import names
-from kai.model.documents import load_written
 from kai.model.rules.priorities import CLASSES
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
+from kai_local.installation.bootstrap import definitions
 from kai_operator.accounts import ACCOUNT
 from kai_operator.bodies import RETIRED
 from kai_operator.kinds import CLUSTER_POLICIES, PROMETHEUSES, SERVICE_MONITORS
@@ -36,7 +35,6 @@ from services.tests.operator.serving import operator
 
 pytestmark = pytest.mark.integration
 
-CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
 HOME = names.NAMESPACE
 OURS = (HOME, names.RESERVATION_NAMESPACE, names.SCALE_ADJUST_NAMESPACE)
 POLICY = {"metadata": {"name": "gpu"}, "spec": {"cdi": {"enabled": True, "default": True}}}
@@ -52,8 +50,8 @@ async def api():
 async def admin(api, tmp_path):
     """Of a cluster with a Config and a shard that say nothing."""
     async with KubeClient.connect(str(api.write_kubeconfig(tmp_path / "config"))) as found:
-        for crd in CHART_CRDS.glob("*.yaml"):
-            await found.create(CRDS, load_written(crd.read_text()))
+        for definition in definitions():
+            await found.create(CRDS, definition)
         for name in OURS:
             await found.create(NAMESPACES, {"metadata": {"name": name}})
         await found.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {}})

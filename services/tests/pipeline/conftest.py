@@ -3,16 +3,15 @@
 import asyncio
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import pytest
 import structlog
-import yaml
 
 from deadlines import eventually, patience
 from kai.kube import errors
 from kai.kube.client import KubeClient
 from kai.kube.resources import (
+    BIND_REQUESTS,
     CONFIG_MAPS,
     CRDS,
     EVENTS,
@@ -21,7 +20,9 @@ from kai.kube.resources import (
     POD_GROUPS,
     PODS,
     QUEUES,
+    SCHEDULING_SHARDS,
     SERVICE_ACCOUNTS,
+    TOPOLOGIES,
 )
 from kai.model import names
 from kai.model.claims import claims_of
@@ -31,6 +32,7 @@ from kai_binder.service import BinderService
 from kai_binder.settings import BinderSettings
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
+from kai_local.installation.bootstrap import definitions
 from kai_pod_grouper.service import PodGrouperService
 from kai_pod_grouper.settings import PodGrouperSettings
 from kai_podgroup_controller.service import PodGroupControllerService
@@ -44,7 +46,7 @@ from kai_scheduler.settings import SchedulerSettings
 _CONSOLE = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
 structlog.configure(processors=[structlog.processors.add_log_level, _CONSOLE])
 
-CRD_FOLDER = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
+DEFINITIONS = definitions(BIND_REQUESTS, POD_GROUPS, QUEUES, SCHEDULING_SHARDS, TOPOLOGIES)
 RESERVATIONS = names.RESERVATION_NAMESPACE
 
 
@@ -302,8 +304,8 @@ async def cluster(tmp_path, runtime_config):
         server = await stack.enter_async_context(ApiServer(runtime_config=runtime_config))
         kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
         client = await stack.enter_async_context(KubeClient.connect(str(kubeconfig), user_agent="test"))
-        for path in sorted(CRD_FOLDER.glob("*.yaml")):
-            await client.create(CRDS, yaml.safe_load(path.read_text()))
+        for definition in DEFINITIONS:
+            await client.create(CRDS, definition)
         for namespace in (RESERVATIONS, names.NAMESPACE, names.SCALE_ADJUST_NAMESPACE):
             await client.create(NAMESPACES, {"metadata": {"name": namespace}})
         account = {"metadata": {"name": names.RESERVATION_SERVICE_ACCOUNT, "namespace": RESERVATIONS}}

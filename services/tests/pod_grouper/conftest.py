@@ -3,10 +3,8 @@
 import asyncio
 from collections import Counter
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
 from deadlines import eventually
@@ -15,10 +13,9 @@ from kai.kube.events import EventRecorder
 from kai.kube.resources import CRDS, EVENTS, NAMESPACES, POD_GROUPS, PODS, PRIORITY_CLASSES
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
+from kai_local.installation.bootstrap import definitions
 from kai_pod_grouper.service import assemble
 from kai_pod_grouper.settings import PodGrouperSettings
-
-CRD_FOLDER = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
 
 
 class Cluster:
@@ -109,8 +106,8 @@ async def cluster(tmp_path):
         KubeClient.connect(str(server.write_kubeconfig(tmp_path / "config")), user_agent="test") as client,
     ):
         await client.create(NAMESPACES, {"metadata": {"name": "kai-scheduler"}})
-        definition = (CRD_FOLDER / "podgroups.scheduling.run.ai.yaml").read_text()
-        await client.create(CRDS, yaml.safe_load(definition))
+        for definition in definitions(POD_GROUPS):
+            await client.create(CRDS, definition)
         for name, value in (("train", 50), ("build", 100), ("inference", 125)):
             await client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
         found = Cluster(server, client, tmp_path)

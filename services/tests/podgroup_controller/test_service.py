@@ -2,16 +2,14 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
 from deadlines import eventually
 from kai.kube.client import KubeClient
 from kai.kube.lease import LeaderElector
-from kai.kube.resources import CORE_EVENTS, CRDS, NAMESPACES, POD_GROUPS, PODS
+from kai.kube.resources import CORE_EVENTS, CRDS, NAMESPACES, POD_GROUPS, PODS, QUEUES
 from kai.model.decisions import Outcome
 from kai.runtime import Host
 from kai.wire.serving import serve
@@ -19,12 +17,11 @@ from kai.wire.session_codec import SessionUpdate, encode_update
 from kai.wire.v1.session_pb2_grpc import SessionServiceServicer, add_SessionServiceServicer_to_server
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
+from kai_local.installation.bootstrap import definitions
 from kai_podgroup_controller.service import PodGroupControllerService
 from kai_podgroup_controller.settings import PodGroupControllerSettings
 
 pytestmark = pytest.mark.integration
-
-CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
 
 
 class Scheduler(SessionServiceServicer):
@@ -70,8 +67,7 @@ async def api():
 @pytest.fixture
 async def admin(api, tmp_path):
     async with KubeClient.connect(str(api.write_kubeconfig(tmp_path / "config"))) as client:
-        for name in ("podgroups", "queues"):
-            definition = yaml.safe_load((CHART_CRDS / f"{name}.scheduling.run.ai.yaml").read_text())
+        for definition in definitions(POD_GROUPS, QUEUES):
             await client.create(CRDS, definition)
         for namespace in ("kai-scheduler", "team"):
             await client.create(NAMESPACES, {"metadata": {"name": namespace}})

@@ -3,10 +3,8 @@
 import asyncio
 import base64
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
 from deadlines import eventually
@@ -16,6 +14,7 @@ from kai.kube.resources import CRDS, NAMESPACES, POD_GROUPS, QUEUES, VALIDATING_
 from kai.runtime import Host
 from kai.validation.registration import QUEUE_CONTROLLER, webhook_configurations
 from kai_local.apiserver.serving.server import ApiServer
+from kai_local.installation.bootstrap import definitions
 from kai_queue_controller.service import QueueControllerService
 from kai_queue_controller.settings import QueueControllerSettings
 
@@ -23,7 +22,6 @@ pytestmark = pytest.mark.integration
 
 #: How often a status may be written.
 INTERVAL_SECONDS = 0.3
-CHART_CRDS = Path(__file__).parents[3] / "helm" / "kai-scheduler" / "crds"
 AMOUNT = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 RESOURCES = {"gpu": AMOUNT, "cpu": AMOUNT, "memory": AMOUNT}
 
@@ -37,8 +35,7 @@ async def api():
 @pytest.fixture
 async def admin(api, tmp_path):
     async with KubeClient.connect(str(api.write_kubeconfig(tmp_path / "config"))) as client:
-        for name in ("podgroups", "queues"):
-            definition = yaml.safe_load((CHART_CRDS / f"{name}.scheduling.run.ai.yaml").read_text())
+        for definition in definitions(POD_GROUPS, QUEUES):
             await client.create(CRDS, definition)
         await client.create(NAMESPACES, {"metadata": {"name": "team"}})
         yield client
