@@ -1,13 +1,17 @@
 """What a case may rely on before it begins to measure."""
 
+from collections import Counter
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.progress import Progress
 
 from e2e.bench.scale import world
 from e2e.bench.scale.meter import Reading, Usage
+from kai.bench.objects import a_node
+from kai.model.objects import Node
 
 
 class FakeMeter:
@@ -47,3 +51,28 @@ async def test_processes_that_never_rest_fail_the_case_and_are_named(
     monkeypatch.setattr(world, "PATIENCE_SECONDS", 0.0)
     with pytest.raises(AssertionError, match=r"did not come to rest.*etcd 0\.70, scheduler 0\.20"):
         await a_world(FakeMeter({"scheduler": 0.2, "etcd": 0.7})).at_rest()
+
+
+class FakeClient:
+    """An API server with these nodes; counts what is bound to each."""
+
+    def __init__(self, *nodes: Node) -> None:
+        self.nodes = nodes
+        self.bound: Counter[str] = Counter()
+
+    async def list(self, *_: Any, **__: Any) -> list[Node]:
+        return list(self.nodes)
+
+    async def create(self, *_: Any, **__: Any) -> None: ...
+
+    async def create_subresource(self, _: Any, name: str, what: str, body: Any, *, namespace: str) -> None:
+        assert (what, namespace, name) == ("binding", world.NAMESPACE, body["metadata"]["name"])
+        self.bound[body["target"]["name"]] += 1
+
+
+async def test_bare_requests_bind_to_nodes_with_devices_alone() -> None:
+    client = FakeClient(a_node("a"), a_node("this-machine", gpus=0), a_node("b"))
+    cluster = SimpleNamespace(name="scale", client=client)
+    made = world.World(cluster, world.Size(2), Progress(disable=True))
+    await made.submit_bound_pods("bare", 16)
+    assert client.bound == {"a": 8, "b": 8}

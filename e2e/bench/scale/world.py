@@ -20,7 +20,7 @@ from e2e.manifests import a_job, a_pod, a_queue, as_yaml
 from kai.kube.errors import NotFound
 from kai.kube.resources import JOBS, LEASES, NODES, POD_GROUPS, PODS
 from kai.model.names import NAMESPACE as KAI
-from kai.model.names import SCHEDULER_NAME
+from kai.model.names import NVIDIA_GPU, SCHEDULER_NAME
 from kai.model.objects import ApiObject, Node, PodGroup
 from kai_local.box.state import ClusterFiles
 from kai_local.processes.records import ProcessRecord
@@ -95,7 +95,12 @@ class World:
             }
             await self._cluster.client.create_subresource(PODS, name, "binding", binding, namespace=NAMESPACE)
 
-        nodes = [node.metadata.name for node in await self._cluster.client.list(NODES, type=Node)]
+        # One stands for this machine, where the services run.
+        nodes = [
+            node.metadata.name
+            for node in await self._cluster.client.list(NODES, type=Node)
+            if NVIDIA_GPU in (node.status.allocatable or ())
+        ]
         await self._each(range(count), submit)
 
     async def submit_paced(self, batch: str, count: int, *, pause: float, wait: bool) -> dict[str, float]:
