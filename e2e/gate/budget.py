@@ -6,6 +6,7 @@ import enum
 import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -40,13 +41,15 @@ class Outcome(enum.StrEnum):
 class Result:
     """What became of a stage, why, and how long it took with all that belongs to it.
 
-    ``last``: what it printed last when it failed.
+    ``work``: minutes of processor time, as far as they are known. ``last``: what it printed last when it
+    failed.
     """
 
     stage: Stage
     outcome: Outcome
     why: str = ""
     minutes: float = 0.0
+    work: float = 0.0
     found: tuple[Found, ...] = ()
     last: tuple[str, ...] = ()
 
@@ -87,6 +90,8 @@ class Gate:
     clock: Callable[[], float] = time.monotonic
     say: Callable[[str], None] = _say
     _began: float = field(init=False)
+    #: Seconds of processor time by name of a stage.
+    _work: Counter[str] = field(init=False, default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._began = self.clock()
@@ -120,7 +125,8 @@ class Gate:
         findings.forget(stage.reports)
         result = self._result_of(stage, before)
         minutes = (self.clock() - began) / 60
-        return replace(result, minutes=minutes, found=tuple(findings.read(stage.reports)))
+        found = tuple(findings.read(stage.reports))
+        return replace(result, minutes=minutes, work=self._work[stage.name] / 60, found=found)
 
     def _result_of(self, stage: Stage, before: Sequence[Result]) -> Result:
         missed = next((one for one in before if one.stage.needed and one.outcome is Outcome.FAILED), None)
@@ -163,7 +169,9 @@ class Gate:
     def _do(self, stage: Stage, command: Sequence[str]) -> Ended:
         self.say(f"## minute {self._minutes():.0f}: {shlex.join(command)}")
         left = 60 * (CUT_MINUTES - self._minutes())
-        return self.run(command, seconds=None if stage.needed else max(1.0, left), aside=stage.aside)
+        ended = self.run(command, seconds=None if stage.needed else max(1.0, left), aside=stage.aside)
+        self._work[stage.name] += ended.work
+        return ended
 
     # --- time ----------------------------------------------------------------------------------
     def _minutes(self) -> float:
@@ -190,7 +198,8 @@ class Gate:
         self.say(f"\n## the gate after {self._minutes():.0f} minutes: {verdict}")
         for result in results:
             why = f" ({result.why})" if result.why else ""
-            self.say(f"##   {result.outcome:<9} {result.minutes:5.1f} min  {result.stage.name}{why}")
+            took = f"{result.minutes:5.1f} min, {result.work:5.1f} of work"
+            self.say(f"##   {result.outcome:<9} {took}  {result.stage.name}{why}")
         for result in results:
             for line in findings.lines(result.found):
                 self.say(f"##   found: {line}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 
 #: What a command that is cut off may take to clean up; tests take their clusters down.
@@ -33,10 +34,15 @@ _READ_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended: its exit status, or None if it was cut off; and the last lines that it printed."""
+    """How a command ended: its exit status, or None if it was cut off; and the last lines that it printed.
+
+    ``work``: seconds of processor time, with that of all that it waited for; 0 where it was cut off. What it
+    left running in the background is not in it.
+    """
 
     status: int | None
     last: tuple[str, ...] = ()
+    work: float = field(default=0.0, compare=False)
 
 
 def run(command: Sequence[str], *, seconds: float | None, aside: bool = False) -> Ended:
@@ -59,8 +65,10 @@ def run(command: Sequence[str], *, seconds: float | None, aside: bool = False) -
     kept: deque[bytes] = deque(maxlen=None if aside else LAST_LINES)
     reader = threading.Thread(target=_read, args=(process.stdout, kept, not aside), daemon=True)
     reader.start()
+    work = 0.0
     try:
-        status = process.wait(seconds)
+        work = _wait(process, seconds)
+        status: int | None = process.returncode
     except subprocess.TimeoutExpired:
         status = None
     finally:
@@ -69,7 +77,27 @@ def run(command: Sequence[str], *, seconds: float | None, aside: bool = False) -
         lines = [line.decode(errors="replace") for line in tuple(kept)]
         if aside:
             sys.stdout.writelines(f"{line}\n" for line in lines)
-    return Ended(status, tuple(line.rstrip() for line in lines[-LAST_LINES:]))
+    return Ended(status, tuple(line.rstrip() for line in lines[-LAST_LINES:]), work)
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float | None) -> float:
+    """Wait for the end of a process; the seconds of processor time that it took.
+
+    Raises:
+        TimeoutExpired: it has not ended by then.
+    """
+    end = os.pidfd_open(process.pid)
+    try:
+        poll = select.poll()
+        poll.register(end, select.POLLIN)
+        if not poll.poll(None if seconds is None else 1000 * seconds):
+            raise subprocess.TimeoutExpired(process.args, seconds or 0.0)
+    finally:
+        os.close(end)
+    # Not by Popen, which forgets what the process cost.
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _read(output: IO[bytes], kept: deque[bytes], passed_on: bool) -> None:

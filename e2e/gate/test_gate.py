@@ -45,7 +45,7 @@ class Plan:
         if seconds is not None and wanted > seconds:
             return Ended(None)
         status = (self.statuses.get(name) or [0])[tries]
-        return Ended(status, (f"{name} ended",))
+        return Ended(status, (f"{name} ended",), work=2 * wanted)
 
     def gate(self, *stages: Stage, **more) -> Gate:
         return Gate(stages, self.run, clock=lambda: self.now, say=self.said.append, **more)
@@ -85,11 +85,11 @@ def test_what_no_clock_judges_is_run_aside_of_the_others_once_the_first_is_done(
     assert [line for line in plan.told if line.endswith("aside")] == ["both fails aside", "guest aside"]
     assert [line for line in plan.told[1:] if line.endswith("itself")] == ["short itself", "both last itself"]
     assert plan.said[-5:] == [
-        "##   passed      0.0 min  tests",
-        "##   passed      0.0 min  short",
-        "##   passed      0.0 min  all",
-        "##   FAILED      0.0 min  first guest (status 1)",
-        "##   passed      0.0 min  second guest",
+        "##   passed      0.0 min,   0.0 of work  tests",
+        "##   passed      0.0 min,   0.0 of work  short",
+        "##   passed      0.0 min,   0.0 of work  all",
+        "##   FAILED      0.0 min,   0.0 of work  first guest (status 1)",
+        "##   passed      0.0 min,   0.0 of work  second guest",
     ]
 
 
@@ -107,9 +107,9 @@ def test_all_stages_are_run_and_summed_up_with_their_minutes():
     assert plan.ran == ["make test", "short", "long"]
     assert plan.said[-4:] == [
         "\n## the gate after 28 minutes: passed",
-        "##   passed      6.0 min  tests",
-        "##   passed      2.0 min  short",
-        "##   passed     20.0 min  long",
+        "##   passed      6.0 min,  12.0 of work  tests",
+        "##   passed      2.0 min,   4.0 of work  short",
+        "##   passed     20.0 min,  40.0 of work  long",
     ]
 
 
@@ -126,7 +126,7 @@ def test_a_stage_is_started_just_before_the_time_and_cut_off_without_failing():
     assert plan.gate(TESTS, LONG).decide()
     assert plan.now == 60 * CUT_MINUTES
     assert "## CUT OFF: long\n## 80 minutes were gone" in plan.text
-    assert "##   CUT OFF    26.0 min  long (80 minutes were gone)" in plan.text
+    assert "##   CUT OFF    26.0 min,   0.0 of work  long (80 minutes were gone)" in plan.text
 
 
 def test_time_that_was_spent_before_counts():
@@ -147,7 +147,7 @@ def test_another_stage_that_fails_fails_the_gate_when_the_others_have_been_run()
     plan = Plan(statuses={"short": [1]})
     assert not plan.gate(TESTS, SHORT, LONG).decide()
     assert plan.ran == ["make test", "short", "long"]
-    assert "##   FAILED      1.0 min  short (status 1)" in plan.text
+    assert "##   FAILED      1.0 min,   2.0 of work  short (status 1)" in plan.text
     assert plan.said[-1] == "##   short: short ended"
 
 
@@ -231,7 +231,7 @@ def test_what_is_broken_fails_the_gate_at_once_and_is_told_at_the_end(finds):
     assert not plan.gate(LIFE).decide()
     assert plan.ran == ["life"]
     assert plan.said[-3:] == [
-        "##   FAILED      1.0 min  life (something is broken that must always hold)",
+        "##   FAILED      1.0 min,   0.0 of work  life (something is broken that must always hold)",
         "##   found: BROKEN: first: bound twice: Pod ns/q: to n and to m",
         "##   found: of time: first: late: Pod ns/p: bound after 9 s",
     ]
@@ -321,6 +321,14 @@ def test_every_path_that_a_stage_is_about_exists():
 # --- processes -----------------------------------------------------------------------------------
 def test_a_command_that_ends_in_time_gives_its_status():
     assert processes.run((sys.executable, "-c", "raise SystemExit(3)"), seconds=None).status == 3
+
+
+def test_what_a_command_cost_is_known_with_all_that_it_waited_for(tmp_path):
+    spends = "import time; end = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
+    (tmp_path / "spends.py").write_text(spends)
+    command = ("sh", "-c", f"{sys.executable} {tmp_path}/spends.py; {sys.executable} {tmp_path}/spends.py")
+    ended = processes.run(command, seconds=None)
+    assert (ended.status, ended.work >= 0.4) == (0, True)
 
 
 def test_a_command_aside_yields_to_all_others_and_prints_when_it_is_done(capsys):
