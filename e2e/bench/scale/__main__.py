@@ -70,8 +70,9 @@ async def attempt(case: Case, world: World) -> Result:
     """Run a case; one that does not come to its end is a result, too."""
     try:
         return await case.run(world)
-    except AssertionError as error:
-        return Result(None, 1, Reading(), [str(error)])
+    except Exception as error:  # noqa: BLE001 (whatever it is, the other cases keep their results)
+        told = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+        return Result(None, 1, Reading(), [told])
 
 
 @contextmanager

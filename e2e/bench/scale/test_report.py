@@ -1,7 +1,10 @@
 """What the report makes of what was measured."""
 
+from dataclasses import replace
+
 import pytest
 
+from e2e.bench.scale.__main__ import attempt
 from e2e.bench.scale.cases import CASES, Result
 from e2e.bench.scale.meter import Reading
 from e2e.bench.scale.report import as_json
@@ -34,3 +37,11 @@ def test_the_fill_is_held_against_bare_requests_where_both_were_measured() -> No
     assert as_json(Size(10), results(fill=10.0, bare_requests=8.0), {})["fill_share_of_bare_requests"] == 0.8
     assert as_json(Size(10), results(fill=10.0), {})["fill_share_of_bare_requests"] is None
     assert as_json(Size(10), results(fill=10.0), {})["cases"][0]["created_to_bound_ms"] == {}
+
+
+async def test_a_case_that_breaks_costs_the_others_nothing() -> None:
+    async def breaks(world: object) -> Result:
+        raise TimeoutError("no answer")
+
+    result = await attempt(replace(CASES[0], run=breaks), world=None)
+    assert (result.seconds, result.faults) == (None, ["TimeoutError: no answer"])
