@@ -168,6 +168,21 @@ def test_halves_move_together_so_that_a_device_is_whole() -> None:
     assert places["new-0"] == "n19" != places["half-19-0"]
 
 
+@pytest.mark.parametrize(("nodes", "where"), [(1, "other GPUs of its node"), (2, "another node")])
+def test_the_owner_of_a_pod_that_moves_is_told_whether_it_leaves_its_node(nodes: int, where: str) -> None:
+    groups = [f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a{i:03}" for i in range(2)]
+    halves = [
+        item
+        for i in range(2)
+        for item in _job(
+            f"half-{i}", fraction=0.5, nodes=(f"n{i % nodes:02}",), groups=(groups[i],), created=i
+        )
+    ]
+    state = a_state(*_nodes(nodes, gpus=2 // nodes), *halves, *_job("new", gpus=1, created=99))
+    (moved,) = _consolidate(state).evictions
+    assert moved.message == f"pod default/half-1-0 is moved to {where}, to make room for workload default/new"
+
+
 def test_a_job_for_which_nobody_could_move_can_itself_be_moved_for_the_next() -> None:
     first = (*_job("first", gpus=1, nodes=("n00",)), (Kind.POD, a_pod("first-1", group="first", gpus=2)))
     fixed = _job("fixed", gpus=1, nodes=("n01",), priority="build")

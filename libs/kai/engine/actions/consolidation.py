@@ -127,6 +127,9 @@ class _Consolidation:
 
     def message(self, job: Job) -> Message:
         del job
-        return lambda task, taker: (
-            f"pod {task.key} is moved to another node, to make room for workload {taker}"
-        )
+
+        def text(task: Task, taker: str) -> str:
+            where = "other GPUs of its node" if task.pipelined_node is task.node else "another node"
+            return f"pod {task.key} is moved to {where}, to make room for workload {taker}"
+
+        return text
