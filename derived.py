@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import yaml
 
-from kai.engine.config import ACTIONS, SEARCHING
-from kai.engine.config.arguments import ArgumentKind
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, PluginSpec
+from kai.config import ACTIONS, SEARCHING
+from kai.config.arguments import ArgumentKind
+from kai.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, PluginSpec
 from kai.model.documents import load_written
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.fields import Fields, schema_of

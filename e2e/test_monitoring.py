@@ -17,7 +17,7 @@ from e2e.manifests import a_group, a_job, a_pod, as_yaml, on, sized
 from e2e.metrics import target, total
 from e2e.monitoring import Query
 from e2e.third_party import definitions
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS, written_defaults
+from kai.config.plugin_table import DEFAULT_PLUGINS, written_defaults
 from kai.kube.errors import ApiError
 from kai.observe import exposition
 from kai_local.kubelet.nodes import NodeShape

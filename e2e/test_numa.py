@@ -18,7 +18,7 @@ from e2e.page import bodies
 from e2e.podresources import a_kubelet, a_sysfs, container, devices, given
 from e2e.third_party.definitions import served
 from e2e.troubles import restart
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS
+from kai.config.plugin_table import DEFAULT_PLUGINS
 from kai.kube.resources import PODS
 from kai.model import names
 from kai_local.kubelet.nodes import NodeShape, NumaShape, numa_manifest

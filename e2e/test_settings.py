@@ -11,7 +11,7 @@ from e2e.manifests import a_claim, a_job, a_pod, a_volume, as_yaml, on, with_vol
 from e2e.page import Page
 from e2e.third_party import definitions
 from e2e.third_party.cases import DEFINITIONS, Case
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS
+from kai.config.plugin_table import DEFAULT_PLUGINS
 from kai.kube.client import PatchKind
 from kai.kube.errors import ApiError
 from kai.kube.resources import CONFIG_MAPS, PODS, PVCS

@@ -14,7 +14,7 @@ from e2e.harness import REAL, ROOT, chart_cluster, local_cluster
 from e2e.installation import change, changed, leader, ready, soon, there, until_ready
 from e2e.manifests import a_job, a_pod, as_yaml
 from e2e.metrics import target, total
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS, written_defaults
+from kai.config.plugin_table import DEFAULT_PLUGINS, written_defaults
 from kai.kube.resources import CONFIG_MAPS, CONFIGS, EVENTS, NODES, PVCS, SCHEDULING_SHARDS
 from kai.model import names
 

@@ -27,7 +27,7 @@ from e2e.soak.probes import Probes
 from e2e.soak.report import Report
 from e2e.soak.rules import processes
 from e2e.soak.watcher import Logs, Meter, Watcher
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS
+from kai.config.plugin_table import DEFAULT_PLUGINS
 from kai.kube.client import KubeClient
 from kai_local.box.state import ClusterFiles
 

@@ -11,8 +11,8 @@ from unittest import mock
 
 import pytest
 
+from kai.config.plugin_table import DEFAULT_PLUGINS, PLUGINS
 from kai.engine import SchedulerConfig
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS
 from kai.model.documents import load_written
 from kai.runtime import ServiceSettings
 from kai_admission.settings import AdmissionSettings

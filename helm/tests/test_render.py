@@ -11,8 +11,8 @@ from unittest import mock
 import pytest
 from cryptography import x509
 
-from kai.engine.config import ACTIONS
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS
+from kai.config import ACTIONS
+from kai.config.plugin_table import DEFAULT_PLUGINS
 from kai.model import names
 from kai.model.documents import load_written
 from kai.model.rules.priorities import CLASSES

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kai.config import ACTIONS, BUDGETS
+from kai.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, arguments_of
+from kai.config.usage_params import FIELDS
 from kai.engine import SchedulerConfig
-from kai.engine.config import ACTIONS, BUDGETS
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, arguments_of
-from kai.engine.usage.params import FIELDS
 from kai.model.documents import load_written
 from kai.runtime import ServiceSettings, SettingsError
 from kai_binder.plugins import known_arguments

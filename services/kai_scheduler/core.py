@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 
 import structlog
 
-from kai.engine.config import SchedulerConfig
+from kai.config import SchedulerConfig
 from kai.engine.explain.job_order import JobOrder
 from kai.engine.queueing.turns import Turns
 from kai.model.decisions import CycleResult, QueuedGroup, ResourceVector

@@ -11,7 +11,7 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from kai.engine.config import SchedulerConfig
+from kai.config import SchedulerConfig
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError

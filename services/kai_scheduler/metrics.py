@@ -8,7 +8,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from kai.engine.config import ACTIONS, SEARCHING, SearchBudgets
+from kai.config import ACTIONS, SEARCHING, SearchBudgets
 from kai.model.decisions import CycleResult, QueueShare, ResourceVector
 from kai.model.rules.free_slots import SIZES, free_slots
 from kai.model.rules.queue_amounts import borrowed

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from kai.engine.config import EngineParams, SchedulerConfig
-from kai.engine.config.arguments import ConfigError
+from kai.config import EngineParams, SchedulerConfig
+from kai.config.arguments import ConfigError
 from kai.engine.engine import asked_to_validate
 from kai.model import names
 from kai.model.flag_values import MetricPrefix

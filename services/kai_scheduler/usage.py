@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 from prometheus_client import Counter, Histogram
 
-from kai.engine.usage.params import UsageParams
+from kai.config.usage_params import UsageParams
 from kai.engine.usage.window import outlived, staleness
 from kai.kube.backoff import Backoff
 from kai.model.decisions import ResourceVector

@@ -8,18 +8,19 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Final, Protocol
 
-from kai.engine.config import UsageClient, UsageDatabase
-from kai.engine.config.arguments import ConfigError
-from kai.engine.config.usage_database import url_of
+from kai.config import UsageClient, UsageDatabase
+from kai.config.arguments import ConfigError
+from kai.config.usage_database import url_of
+from kai.config.usage_params import UsageParams
 from kai.engine.usage import prometheus
-from kai.engine.usage.params import UsageParams
 from kai.engine.usage.prometheus import QUEUE_LABEL, Answer, Question, Shares, Window
 from kai.engine.usage.window import used_shares, window_start
 from kai.prometheus import PrometheusClient, PrometheusError
 from kai.runtime import SettingsError
 from kai.session.cache import SessionCache
 from kai.session.errors import CacheUnavailable
-from kai.session.usage import BUCKET_SECONDS, UsageRecord
+from kai.session.usage import BUCKET_SECONDS
+from kai.session.usage_history import UsageBuckets
 from kai.session.usage_view import UsageView
 
 _NOTHING: Final = Shares(by_queue={}, notes=())
@@ -43,8 +44,8 @@ class UsageSource(Protocol):
 class RecordedUsage:
     """The buckets that the queue-controller keeps in Redis."""
 
-    def __init__(self, record: UsageRecord, params: UsageParams) -> None:
-        self._view = UsageView(record)
+    def __init__(self, buckets: UsageBuckets, params: UsageParams) -> None:
+        self._view = UsageView(buckets)
         self._params = params
 
     async def read(self, *, now: float) -> Shares:
@@ -156,4 +157,4 @@ async def open_source(
         return PrometheusUsage(client, database.params)
     if url:
         cache = await stack.enter_async_context(SessionCache.connect(url, shard=shard))
-    return RecordedUsage(UsageRecord(cache), database.params) if cache is not None else None
+    return RecordedUsage(UsageBuckets(cache), database.params) if cache is not None else None

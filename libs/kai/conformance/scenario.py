@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
+from kai.config import PluginOption
 from kai.conformance.compare import Differences, compare, compare_calls
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.actions import ACTIONS
-from kai.engine.config import PluginOption
 from kai.engine.framework.session import Session
 from kai.engine.plugins.dynamicresources import ResourceClaims
 from kai.model import names

@@ -4,8 +4,8 @@
 :class:`kai.snapshot.state.ClusterState` and returns a :class:`kai.model.decisions.CycleResult`.
 """
 
-from kai.engine.config import EngineParams, SchedulerConfig
-from kai.engine.config.arguments import ConfigError
+from kai.config import EngineParams, SchedulerConfig
+from kai.config.arguments import ConfigError
 from kai.engine.engine import Engine
 
 __all__ = ["ConfigError", "Engine", "EngineParams", "SchedulerConfig"]

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from kai.collector import paused
+from kai.config import SchedulerConfig
+from kai.config.arguments import ConfigError
 from kai.engine.actions import ACTIONS, cancellation
-from kai.engine.config import SchedulerConfig
-from kai.engine.config.arguments import ConfigError
 from kai.engine.containment.cycles import Containment
 from kai.engine.containment.transaction import Transaction, undone_if_failed
 from kai.engine.explain import detail, free_devices, job_order, outcomes

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kai.engine.config import UsageDatabase
+from kai.config import UsageDatabase
 from kai.operands import insight, node_scale_adjuster, numa_placement_exporter, pod_grouper, redis, scheduler
 from kai.operands.manifests import COMPONENT_LABEL, Installation, Manifest, an_object
 from kai.operands.spec.config import ConfigSpec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kai.engine.config import UsageClient
-from kai.engine.usage import longest_window
+from kai.config import UsageClient
+from kai.config.usage_params import longest_window
 from kai.model import duration
 from kai.operands.certificates import QUEUE_SECRET, grpc_secret
 from kai.operands.component import (

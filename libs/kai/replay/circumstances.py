@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from kai.engine.config import SchedulerConfig
-from kai.engine.config.arguments import ConfigError
+from kai.config import SchedulerConfig
+from kai.config.arguments import ConfigError
 from kai.model.decisions import ResourceVector
 from kai.model.faults import Fault
 from kai.replay import config, params

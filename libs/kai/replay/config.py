@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from kai.engine.config import ACTIONS, GENERATORS, EngineParams, SchedulerConfig, installed
-from kai.engine.config.plugin_table import arguments_of
+from kai.config import ACTIONS, GENERATORS, EngineParams, SchedulerConfig, installed
+from kai.config.plugin_table import arguments_of
 from kai.model import duration
 
 _WHERE: Final = "config"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-from kai.engine.config import EngineParams
+from kai.config import EngineParams
 from kai.model import names
 from kai.snapshot.state import StateParams
 

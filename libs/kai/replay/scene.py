@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kai.engine.config import SchedulerConfig
-from kai.engine.config.arguments import ConfigError
+from kai.config import SchedulerConfig
+from kai.config.arguments import ConfigError
 from kai.replay import bind_requests, config, objects, params
 from kai.replay.archive import Archive, ArchiveError
 from kai.replay.bind_requests import BindRequest

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from kai.session.usage import BUCKET_SECONDS, Series, UsageHistory, UsageRecord, bucket_start
+from kai.session.usage import BUCKET_SECONDS, bucket_start
+from kai.session.usage_history import Series, UsageBuckets, UsageHistory
 
 #: A bucket that was over for so long when it was read does not change any more, whatever clocks say.
 SETTLED_SECONDS: Final = 2 * BUCKET_SECONDS
@@ -14,8 +15,8 @@ SETTLED_SECONDS: Final = 2 * BUCKET_SECONDS
 class UsageView:
     """What is recorded of one shard. What Redis loses stays known for as long as anybody asks for it."""
 
-    def __init__(self, record: UsageRecord) -> None:
-        self._record = record
+    def __init__(self, buckets: UsageBuckets) -> None:
+        self._buckets = buckets
         self._known: UsageHistory | None = None
         #: Before this nothing changes any more, of what is known.
         self._settled = 0
@@ -27,7 +28,7 @@ class UsageView:
             CacheUnavailable: Redis is away; what is known stays as it was.
         """
         if self._known is None:
-            known = await self._record.read(since=since)
+            known = await self._buckets.read(since=since)
         else:
             known = await self._continued(self._known, since=since, now=now)
         self._known, self._settled = known, bucket_start(now - SETTLED_SECONDS)
@@ -35,17 +36,17 @@ class UsageView:
 
     async def _continued(self, known: UsageHistory, *, since: float, now: float) -> UsageHistory:
         """The same with what is new, and without what is too old."""
-        record, recorded = self._record, set(await self._record.queues())
+        buckets, recorded = self._buckets, set(await self._buckets.queues())
         # Clocks of others may be ahead of ours.
         starts = range(self._settled, bucket_start(now + SETTLED_SECONDS) + 1, BUCKET_SECONDS)
-        keys = [record.capacity_key, *map(record.key_of, known.queues)]
-        new_capacity, *new = await record.some_of(keys, starts)
+        keys = [buckets.capacity_key, *map(buckets.key_of, known.queues)]
+        new_capacity, *new = await buckets.some_of(keys, starts)
         queues = {
             queue: self._joined(series, later, since)
             for (queue, series), later in zip(known.queues.items(), new, strict=True)
         }
         for queue in sorted(recorded - queues.keys()):
-            queues[queue] = await record.all_of(record.key_of(queue), since=since)
+            queues[queue] = await buckets.all_of(buckets.key_of(queue), since=since)
         return UsageHistory(
             queues={queue: each for queue, each in queues.items() if len(each.start) or queue in recorded},
             capacity=self._joined(known.capacity, new_capacity, since),

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.config import DEFAULT_OPTIONS, PluginOption
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.config import DEFAULT_OPTIONS, PluginOption
 from kai.model.arrays import Floats
 from kai.model.decisions import GPU, CycleResult, PodRef, ResourceVector
 from kai.model.ids import PodUid

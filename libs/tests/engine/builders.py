@@ -22,8 +22,8 @@ from kai.bench.objects import (
     a_queue,
     usual_priorities,
 )
+from kai.config import PluginOption
 from kai.engine import Engine, EngineParams, SchedulerConfig
-from kai.engine.config import PluginOption
 from kai.model.decisions import CycleResult, PodGroupOutcome
 from kai.model.objects import (
     Node,

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from kai.engine.config.plugin_table import PLUGINS
+from kai.config.plugin_table import PLUGINS
 from kai.engine.plugins import OPENERS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "configuration.md").read_text()

@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kai.bench.worlds import NOW, World
+from kai.config import PluginOption
 from kai.engine import Engine
 from kai.engine import engine as engines
 from kai.engine.actions import stalegangeviction
-from kai.engine.config import PluginOption
 from kai.engine.explain import outcomes as found
 from kai.engine.framework import allocation as placing
 from kai.engine.framework.session import Session

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from kai.config import SearchBudgets
 from kai.engine import Engine, EngineParams, SchedulerConfig
-from kai.engine.config import SearchBudgets
 from kai.model import names
 from kai.model.decisions import Outcome
 from kai.model.objects import SubGroup, Topology, TopologyConstraint, TopologyLevel, TopologySpec

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from kai.config import PluginOption
+from kai.config.arguments import ConfigError
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.config import PluginOption
-from kai.engine.config.arguments import ConfigError
 from kai.snapshot.kinds import Kind
 from libs.tests.engine.builders import NOW, a_job, a_queue, a_running, a_state, config, decided, nodes, urgent
 

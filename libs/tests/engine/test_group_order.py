@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from kai.config import PluginOption
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.config import PluginOption
 from kai.model import names
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import (

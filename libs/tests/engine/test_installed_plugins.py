@@ -10,9 +10,9 @@ from unittest import mock
 
 import pytest
 
+from kai.config import DEFAULT_OPTIONS, installed
+from kai.config.arguments import ConfigError
 from kai.engine import Engine, SchedulerConfig, framework, neighbourhood, plugins
-from kai.engine.config import DEFAULT_OPTIONS, installed
-from kai.engine.config.arguments import ConfigError
 from kai.engine.framework import handle, protocols, victims
 from kai.replay import config as replayed
 from libs.tests.engine.builders import NOW, a_group, a_job, a_node, a_pod, a_queue, a_state, add

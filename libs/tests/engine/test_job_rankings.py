@@ -5,8 +5,8 @@ from itertools import permutations
 
 import pytest
 
+from kai.config import PluginOption
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.config import PluginOption
 from kai.engine.framework import JobRanking
 from kai.engine.plugins.elastic import Elastic
 from kai.engine.plugins.priority import Priority

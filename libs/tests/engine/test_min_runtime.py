@@ -2,8 +2,8 @@
 
 import pytest
 
+from kai.config import DEFAULT_PLUGINS, PluginOption
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.config import DEFAULT_PLUGINS, PluginOption
 from kai.engine.plugins.minruntime import MinRuntime
 from kai.model.decisions import PodGroupOutcome
 from kai.snapshot import codec

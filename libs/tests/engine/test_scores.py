@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import kai.engine
+from kai.config.plugin_table import DEFAULT_PLUGINS, PlacementStrategy, Weight
 from kai.engine import Engine
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PlacementStrategy, Weight
 from libs.tests.engine.builders import NOW, a_job, a_state, config, nodes, task_of
 
 ENGINE = Path(kai.engine.__file__).parent

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kai.config import PluginOption
+from kai.config.plugin_table import PLUGINS
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.config import PluginOption
-from kai.engine.config.plugin_table import PLUGINS
 from kai.engine.plugins import OPENERS
 from kai.model.numa import NodeResourceTopology
 from kai.model.objects import PodResourceClaim, Taint

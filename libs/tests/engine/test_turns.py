@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from kai.config import SEARCHING
 from kai.engine import Engine, EngineParams, SchedulerConfig
-from kai.engine.config import SEARCHING
 from kai.engine.queueing.turns import LEAST_SECONDS, LONGEST_STRETCH_SECONDS, MOST_SECONDS, Turn, Turns
 from kai.engine.search.solver import Search
 from kai.snapshot.state import ClusterState, Kind

@@ -10,6 +10,8 @@ import pytest
 from kai import loading
 
 _ROOT = Path(__file__).resolve().parents[3]
+#: Those in which the engine runs: it takes 40 MiB, half of it for arrays.
+DECIDE = ("kai_scheduler", "kai_insight")
 SERVICES = sorted(path.parent.name for path in (_ROOT / "services").glob("kai_*/service.py"))
 
 
@@ -31,9 +33,10 @@ def test_a_module_that_cannot_be_loaded_leaves_the_collector_on():
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_no_service_loads_what_draws_in_colour(service):
+def test_a_service_loads_neither_what_draws_in_colour_nor_arrays_unless_it_decides(service):
     looks = f"import sys; import {service}.__main__; print(*sorted(sys.modules))"
     found = subprocess.run([sys.executable, "-c", looks], check=True, capture_output=True, text=True)
     loaded = set(found.stdout.split())
     assert {"rich", "pygments"} & loaded == set()
+    assert {"numpy", "kai.engine"} & loaded == ({"numpy", "kai.engine"} if service in DECIDE else set())
     assert "structlog.dev" in loaded

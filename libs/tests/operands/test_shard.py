@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from kai.engine.config import ACTIONS, SchedulerConfig
+from kai.config import ACTIONS, SchedulerConfig
 from kai.operands import (
     OPTIONAL_KINDS,
     Facts,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kai.engine.config import EngineParams, SchedulerConfig
+from kai.config import EngineParams, SchedulerConfig
 from kai.model.faults import INVALID_OBJECT, Fault
 from kai.replay.circumstances import Circumstances, CircumstancesError, decode, encode
 from kai.snapshot.state import StateParams

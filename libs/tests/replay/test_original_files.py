@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from kai.bench.worlds import NOW, World
+from kai.config import SchedulerConfig
 from kai.engine import Engine
-from kai.engine.config import SchedulerConfig
 from kai.model.decisions import CycleResult
 from kai.replay import archive, bind_requests, objects
 from kai.replay.scene import set_up

@@ -10,8 +10,8 @@ import pytest
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.bench.worlds import NOW, World
+from kai.config import EngineParams
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.config import EngineParams
 from kai.replay import archive, config, params
 from kai.replay.content import without_content
 from kai.replay.scene import set_up

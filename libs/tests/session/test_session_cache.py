@@ -12,6 +12,7 @@ from kai.session.errors import CacheUnavailable, Fenced, RedisServerMissing
 from kai.session.publisher import WAITING_AT_MOST, PublisherMetrics, SessionPublisher
 from kai.session.server import find_redis_server, redis_server
 from kai.session.usage import BUCKET_SECONDS, UsageRecord, bucket_start
+from kai.session.usage_history import UsageBuckets
 
 pytestmark = pytest.mark.integration
 
@@ -163,7 +164,7 @@ async def test_scheduling_goes_on_without_redis_and_everything_in_flight_is_ther
                 return (head := await cache.head()) is not None and head.version == 1
 
             await eventually(first_is_there)
-            assert registry.get_sample_value("kai_session_cache_up") == 1
+            await eventually(lambda: registry.get_sample_value("kai_session_cache_up") == 1)
 
         for version in range(2, 2 + WAITING_AT_MOST + 5):
             publisher.offer(a_publication(version, in_flight={"d2": a_decision("a/2")}))
@@ -264,7 +265,7 @@ async def test_usage_adds_up_in_buckets_of_which_older_ones_are_left_out(cache):
             capacity=(4000.0, 1e9, 8.0),
             keep_seconds=1e6,
         )
-    history = await record.read(since=NOW - BUCKET_SECONDS)
+    history = await UsageBuckets(cache).read(since=NOW - BUCKET_SECONDS)
     assert list(history.queues) == ["team"]
     assert buckets(history.queues["team"]) == {start: [20_000.0, 0.0, 50.0]}
     assert buckets(history.capacity) == {start: [80_000.0, 2e10, 160.0]}
@@ -281,7 +282,7 @@ async def test_usage_that_nobody_of_us_can_have_written_is_removed_and_the_rest_
     }  # fmt: skip
     await cache.connection.hset(key, mapping=odd)
     await cache.connection.sadd(cache.keys.usage_queues, b"\xff")
-    history = await record.read(since=NOW - BUCKET_SECONDS)
+    history = await UsageBuckets(cache).read(since=NOW - BUCKET_SECONDS)
     assert buckets(history.queues["team"]) == {start: [10_000.0, 0.0, 0.0]}
     assert await cache.connection.hlen(key) == 1
 
@@ -306,16 +307,16 @@ async def test_usage_survives_a_restart_of_a_redis_that_keeps_it(tmp_path):
     use = {"queues": {"team": (1000.0, 0.0, 2.0)}, "capacity": (4000.0, 1e9, 8.0)}
     socket = tmp_path / "redis.sock"
     async with SessionCache.connect(f"unix://{socket}", shard="default") as cache:
-        record = UsageRecord(cache)
+        record, reader = UsageRecord(cache), UsageBuckets(cache)
         async with redis_server(unix_socket=socket, keep_in=tmp_path):
             await record.add(at=NOW, seconds=10, keep_seconds=1e6, **use)
-            before = buckets((await record.read(since=0)).capacity)
+            before = buckets((await reader.read(since=0)).capacity)
         with pytest.raises(CacheUnavailable):
-            await record.read(since=0)
+            await reader.read(since=0)
         async with redis_server(unix_socket=socket, keep_in=tmp_path):
-            assert buckets((await record.read(since=0)).capacity) == before != {}
+            assert buckets((await reader.read(since=0)).capacity) == before != {}
             await record.add(at=NOW, seconds=10, keep_seconds=1e6, **use)
-            (amounts,) = buckets((await record.read(since=0)).queues["team"]).values()
+            (amounts,) = buckets((await reader.read(since=0)).queues["team"]).values()
     assert amounts == [20_000.0, 0.0, 40.0]
 
 

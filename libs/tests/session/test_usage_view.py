@@ -8,6 +8,7 @@ from kai.session.cache import SessionCache
 from kai.session.errors import CacheUnavailable
 from kai.session.server import redis_server
 from kai.session.usage import BUCKET_SECONDS, UsageRecord, bucket_start
+from kai.session.usage_history import UsageBuckets
 from kai.session.usage_view import SETTLED_SECONDS, UsageView
 
 pytestmark = pytest.mark.integration
@@ -42,8 +43,8 @@ def rows(history):
 
 
 async def test_what_comes_over_hours_is_what_reading_all_of_it_gives(cache):
-    record, rng = UsageRecord(cache), random.Random(7)
-    view, now, window = UsageView(record), NOW, 3 * 3600
+    record, reader, rng = UsageRecord(cache), UsageBuckets(cache), random.Random(7)
+    view, now, window = UsageView(reader), NOW, 3 * 3600
     for _ in range(60):
         for queue in QUEUES:
             if rng.random() < 0.5:
@@ -51,31 +52,32 @@ async def test_what_comes_over_hours_is_what_reading_all_of_it_gives(cache):
                 await use(record, now + late, queue, gpus=rng.randint(1, 8))
         now += rng.choice([30, 60, 300, 1500])
         since = now - window
-        assert rows(await view.read(since=since, now=now)) == rows(await record.read(since=since))
+        assert rows(await view.read(since=since, now=now)) == rows(await reader.read(since=since))
 
 
 async def test_what_is_settled_is_not_asked_for_again(cache, monkeypatch):
     record = UsageRecord(cache)
     for number in range(50):
         await use(record, NOW - number * BUCKET_SECONDS, "a")
-    view = UsageView(record)
+    reader = UsageBuckets(cache)
+    view = UsageView(reader)
     await view.read(since=0, now=NOW)
     asked = []
-    some_of = record.some_of
+    some_of = reader.some_of
 
     async def spied(keys, starts):
         asked.append(len(list(starts)))
         return await some_of(keys, starts)
 
-    monkeypatch.setattr(record, "some_of", spied)
-    monkeypatch.setattr(record, "all_of", None)
+    monkeypatch.setattr(reader, "some_of", spied)
+    monkeypatch.setattr(reader, "all_of", None)
     assert len((await view.read(since=0, now=NOW + 60)).queues["a"].start) == 50
     assert asked == [5]
 
 
 async def test_a_queue_that_is_new_is_read_as_a_whole(cache):
     record = UsageRecord(cache)
-    view = UsageView(record)
+    view = UsageView(UsageBuckets(cache))
     await view.read(since=0, now=NOW)
     await use(record, NOW - 5000, "late")
     assert (await view.read(since=0, now=NOW + 60)).queues["late"].start.tolist() == [
@@ -86,7 +88,7 @@ async def test_a_queue_that_is_new_is_read_as_a_whole(cache):
 async def test_what_redis_forgot_stays_known_until_it_is_too_old(cache):
     record = UsageRecord(cache)
     await use(record, NOW - 3600, "a")
-    view = UsageView(record)
+    view = UsageView(UsageBuckets(cache))
     before = rows(await view.read(since=NOW - 7200, now=NOW))
     await cache.connection.flushall()
     assert rows(await view.read(since=NOW - 7200, now=NOW + 60)) == before
@@ -97,7 +99,7 @@ async def test_while_redis_is_away_nothing_of_what_is_known_is_lost(tmp_path):
     socket = tmp_path / "redis.sock"
     async with SessionCache.connect(f"unix://{socket}", shard="default") as cache:
         record = UsageRecord(cache)
-        view = UsageView(record)
+        view = UsageView(UsageBuckets(cache))
         async with redis_server(unix_socket=socket, keep_in=tmp_path):
             await use(record, NOW, "a")
             before = rows(await view.read(since=0, now=NOW))

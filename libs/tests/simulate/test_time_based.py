@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kai.engine.usage import UsageParams, used_shares
-from kai.session.usage import Series
+from kai.config.usage_params import UsageParams
+from kai.engine.usage import used_shares
+from kai.session.usage_history import Series
 from kai.simulate import summary
 from kai.simulate.reading import InvalidInput
 from kai.simulate.scenario import Scenario

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kai.engine.config import SchedulerConfig, UsageClient
-from kai.engine.config.plugin_table import ProportionArguments
-from kai.engine.usage.params import FIELDS, UsageParams
-from kai.engine.usage.prometheus import EXTRA, PrometheusParams
+from kai.config import SchedulerConfig, UsageClient
+from kai.config.plugin_table import ProportionArguments
+from kai.config.prometheus_params import EXTRA, PrometheusParams
+from kai.config.usage_params import FIELDS, UsageParams
 from kai.model import duration
 from kai.operands import read_config, read_shard
 

@@ -4,11 +4,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from kai.bench.objects import a_node, a_pod
+from kai.config.usage_params import UsageParams
 from kai.engine import Engine
-from kai.engine.usage import UsageParams, used_shares
+from kai.engine.usage import used_shares
 from kai.session.cache import SessionCache
 from kai.session.server import redis_server
-from kai.session.usage import BUCKET_SECONDS, UsageRecord
+from kai.session.usage import BUCKET_SECONDS
+from kai.session.usage_history import UsageBuckets
 from kai.wire.session_codec import decode_update
 from kai_queue_controller.shares import ShareBook
 from kai_queue_controller.usage import UsageSampler, failure_counter
@@ -52,7 +54,7 @@ async def test_a_queue_has_used_the_part_of_what_is_divided_that_it_held(more, d
             now=lambda: NOW,
         )
         await sampler.sample(30.0)
-        history = await UsageRecord(cache).read(since=0)
+        history = await UsageBuckets(cache).read(since=0)
     used = used_shares(
         history.queues, history.capacity, params=UsageParams(), now=NOW, bucket_seconds=BUCKET_SECONDS
     )

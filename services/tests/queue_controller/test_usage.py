@@ -7,6 +7,7 @@ from kai.model.decisions import QueueShare
 from kai.session.cache import SessionCache
 from kai.session.server import redis_server
 from kai.session.usage import UsageRecord
+from kai.session.usage_history import UsageBuckets
 from kai.wire.sessions import NOTHING as NOTHING_KNOWN
 from kai.wire.sessions import SessionUpdate
 from kai_queue_controller.shares import ShareBook
@@ -44,7 +45,7 @@ async def test_samples_become_amounts_times_seconds():
         sampler = a_sampler(cache, shares)
         await sampler.sample(30.0)
         await sampler.sample(10.0)
-        history = await UsageRecord(cache).read(since=0)
+        history = await UsageBuckets(cache).read(since=0)
     (amounts,) = history.queues["team"].amounts.tolist()
     assert amounts == [60_000.0, 40 * 2.0**30, 20.0]
     assert history.capacity.amounts.tolist() == [[320_000.0, 40 * 2.0**34, 160.0]]
@@ -60,11 +61,11 @@ async def test_what_is_older_than_it_is_to_be_kept_goes_once_an_hour():
         for _ in range(2):
             await record.add(at=NOW - 7200, seconds=1.0, **old)
             await sampler.sample(30.0)
-        history = await record.read(since=0)
+        history = await UsageBuckets(cache).read(since=0)
         assert len(history.queues["team"].start) == 2
         sampler = a_sampler(cache, shares)
         await sampler.sample(30.0)
-        assert len((await record.read(since=0)).queues["team"].start) == 1
+        assert len((await UsageBuckets(cache).read(since=0)).queues["team"].start) == 1
 
 
 async def test_without_redis_samples_are_lost_and_counted():
@@ -97,5 +98,5 @@ async def test_nothing_is_recorded_while_no_scheduler_has_said_what_there_is():
     async with redis_server() as url, SessionCache.connect(url, shard="default") as cache:
         sampler = a_sampler(cache, [a_share("team", (1.0, 1.0, 1.0))], capacity=None)
         await sampler.sample(30.0)
-        history = await UsageRecord(cache).read(since=0)
+        history = await UsageBuckets(cache).read(since=0)
     assert (history.queues, history.capacity.amounts.tolist()) == ({}, [])

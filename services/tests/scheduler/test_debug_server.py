@@ -4,7 +4,7 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from kai.engine.config import PluginOption, SchedulerConfig
+from kai.config import PluginOption, SchedulerConfig
 from kai_scheduler.debug_server import DebugServer
 from kai_scheduler.troubles import Troubles
 

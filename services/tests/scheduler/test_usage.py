@@ -6,12 +6,13 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from deadlines import eventually, within
-from kai.engine.config import UsageDatabase
+from kai.config import UsageDatabase
 from kai.engine.usage.prometheus import Shares
 from kai.runtime import SettingsError
 from kai.session.cache import SessionCache
 from kai.session.server import redis_server
 from kai.session.usage import UsageRecord
+from kai.session.usage_history import UsageBuckets
 from kai_scheduler.troubles import Troubles
 from kai_scheduler.usage import UsageReader
 from kai_scheduler.usage_sources import RecordedUsage, UsageUnavailable, connection
@@ -191,7 +192,7 @@ async def test_shares_of_the_cluster_are_read_from_redis_and_outlive_it(tmp_path
     socket = tmp_path / "r.sock"
     async with SessionCache.connect(f"unix://{socket}", shard="s") as cache:
         record = UsageRecord(cache)
-        reader = a_reader(RecordedUsage(record, params(windowSize="1h")))
+        reader = a_reader(RecordedUsage(UsageBuckets(cache), params(windowSize="1h")))
         async with redis_server(unix_socket=socket):
             for at, gpus in [(NOW - 7200, 8.0), (NOW - 1200, 2.0), (NOW - 600, 4.0)]:
                 await record.add(

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from kai.engine.config import UsageDatabase
+from kai.config import UsageDatabase
 from kai.prometheus import PrometheusClient
 from kai_local.processes.ports import free_ports
 from kai_scheduler.usage_sources import PrometheusUsage, UsageUnavailable

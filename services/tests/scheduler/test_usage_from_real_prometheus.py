@@ -6,10 +6,10 @@ import pytest
 
 from deadlines import eventually
 from e2e import prometheus
-from kai.engine.config import UsageDatabase
+from kai.config import UsageDatabase
 from kai.engine.usage import used_shares
 from kai.prometheus import PrometheusClient
-from kai.session.usage import Series
+from kai.session.usage_history import Series
 from kai_scheduler.usage_sources import PrometheusUsage, UsageUnavailable
 
 pytestmark = pytest.mark.integration

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kai.bench.clusters.eviction import large_jobs, missing_claims, scattered, single_jobs, unschedulable
 from kai.bench.clusters.parts import NOW, Benchmark, Expectation, Objects
 from kai.bench.clusters.placement import departments, fill, gangs, idle, many_queues, waiting
-from kai.engine.config import ACTIONS
+from kai.config import ACTIONS
 
 
 def _all(_: int) -> bool:

@@ -15,7 +15,7 @@ from kai.bench.clusters.parts import (
     under_default,
 )
 from kai.bench.objects import a_group, a_node, a_pod, a_queue
-from kai.engine.config import ACTIONS
+from kai.config import ACTIONS
 from kai.model.objects import ObjectMeta, Topology, TopologyConstraint, TopologyLevel, TopologySpec
 from kai.snapshot.state import Kind
 

@@ -14,7 +14,7 @@ from kai.bench.clusters.parts import (
     some_nodes,
 )
 from kai.bench.objects import a_group, a_node, a_pod, a_queue
-from kai.engine.config import ACTIONS
+from kai.config import ACTIONS
 from kai.model.objects import PodGroup, Queue
 from kai.snapshot.state import Kind
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
-from kai.engine import config
+from kai import config
 from kai.engine.framework.session import Session
 
 ACTIONS: Final[dict[str, Callable[[Session], None]]] = {

@@ -15,9 +15,9 @@ A plugin needs no other import of ours than from here, for what it is made of an
 given and returns; ``docs/plugins.md`` has one.
 """
 
-from kai.engine.config import EngineParams
-from kai.engine.config.arguments import Arguments, argument, names, number, one_of, seconds, switch
-from kai.engine.config.plugin_table import PluginSpec, Weight
+from kai.config import EngineParams
+from kai.config.arguments import Arguments, argument, names, number, one_of, seconds, switch
+from kai.config.plugin_table import PluginSpec, Weight
 from kai.engine.fairness.order import NO_RESOURCES, QueueKey
 from kai.engine.framework.handle import ArgumentsOf, Handle
 from kai.engine.framework.protocols import (

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kai.engine.config.plugin_table import Weight
+from kai.config.plugin_table import Weight
 from kai.engine.framework import devices
 from kai.engine.framework.devices import leaves
 from kai.engine.framework.fit import fit_counts

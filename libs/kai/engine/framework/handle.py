@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from kai.engine.config import EngineParams
-from kai.engine.config.arguments import Arguments
+from kai.config import EngineParams
+from kai.config.arguments import Arguments
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.queueing.shares import Division
 from kai.model.decisions import Allotment

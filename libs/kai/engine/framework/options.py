@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from kai.engine.config import SchedulerConfig
-from kai.engine.config.plugin_table import NodePlacementArguments, PlacementStrategy
+from kai.config import SchedulerConfig
+from kai.config.plugin_table import NodePlacementArguments, PlacementStrategy
 from kai.engine.kernel.static import StaticFilters
 from kai.engine.kernel.view import ScoreOptions
 from kai.engine.packing.columns import TableHeadroom, expected

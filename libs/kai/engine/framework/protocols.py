@@ -105,7 +105,7 @@ class Scorer(OfClasses):
 
         Called once for each attempt, simulations included, after all filters; ``able`` are the nodes that
         passed them. Should take time by the number of nodes, in few steps over arrays. How much counts
-        against what else: :class:`~kai.engine.config.plugin_table.Weight`.
+        against what else: :class:`~kai.config.plugin_table.Weight`.
         """
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from kai.engine.config import PluginOption, SchedulerConfig
-from kai.engine.config.arguments import ConfigError
+from kai.config import PluginOption, SchedulerConfig
+from kai.config.arguments import ConfigError
 from kai.engine.framework.decisions import PROMISED, Decisions
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.options import orders, with_headroom

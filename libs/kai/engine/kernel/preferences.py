@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from kai.engine.config.plugin_table import Weight
+from kai.config.plugin_table import Weight
 from kai.engine.kernel.static import StaticFilters
 from kai.model.arrays import Floats, Mask
 from kai.model.rules.taints import tolerates

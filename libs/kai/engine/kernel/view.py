@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from kai.engine.config.plugin_table import Weight
+from kai.config.plugin_table import Weight
 from kai.engine.packing.columns import ClassHeadroom, TableHeadroom
 from kai.model.arrays import Floats, Ints, Mask
 from kai.snapshot.classes import GpuKind, TaskClass

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kai.engine.config.plugin_table import Weight
+from kai.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, Readiness, Scorer, Tracker
 from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back

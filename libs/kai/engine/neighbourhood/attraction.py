@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from kai.engine.config.plugin_table import Weight
+from kai.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back
 from kai.engine.kernel.selections import Selection, Selections

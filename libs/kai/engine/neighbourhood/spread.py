@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kai.engine.config.plugin_table import Weight
+from kai.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, Scorer, Tracker
 from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kai.engine.config.plugin_table import Weight
+from kai.config.plugin_table import Weight
 from kai.engine.numa.request import NumaRequest
 from kai.engine.numa.topology import NodeZones, Policy, ZoneAllocation, ZoneShare, amount_of, read_topology
 from kai.model import limits, names

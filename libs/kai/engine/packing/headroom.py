@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kai.engine.config.plugin_table import Weight
+from kai.config.plugin_table import Weight
 from kai.engine.packing.free import FreeNodes
 from kai.engine.packing.parts import SAVED, STEP_ROUNDING, STEPS
 from kai.engine.packing.workload import Request, Workload

@@ -1,6 +1,6 @@
 """The plugins: each is the module of its name in the configuration, with ``opened``; none knows another.
 
-The other names of :mod:`kai.engine.config.plugin_table` are switches of what is built in:
+The other names of :mod:`kai.config.plugin_table` are switches of what is built in:
 ``docs/configuration.md`` has each, and why.
 """
 

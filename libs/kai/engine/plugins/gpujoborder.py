@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kai.engine.config.plugin_table import GpuJobOrderArguments, SizeOrder
+from kai.config.plugin_table import GpuJobOrderArguments, SizeOrder
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Plugin, VictimRanking
 from kai.snapshot.rows import Job

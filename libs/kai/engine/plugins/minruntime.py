@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from kai.engine.config.plugin_table import MinRuntimeArguments, Resolve
+from kai.config.plugin_table import MinRuntimeArguments, Resolve
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Plugin, VictimPolicy
 from kai.engine.framework.victims import VictimRules, VictimSearch

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from kai.engine.config.plugin_table import NumaArguments
+from kai.config.plugin_table import NumaArguments
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeFilter, Plugin, Readiness, Scorer, Tracker
 from kai.engine.numa.ledger import NumaLedger

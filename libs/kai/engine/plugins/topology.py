@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from kai.engine.config.plugin_table import Weight
+from kai.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeSets, Plugin
 from kai.engine.kernel.labels import NodeLabels

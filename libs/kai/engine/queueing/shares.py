@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from kai.engine.config import SchedulerConfig
-from kai.engine.config.plugin_table import ProportionArguments
+from kai.config import SchedulerConfig
+from kai.config.plugin_table import ProportionArguments
 from kai.engine.fairness.division import divide_forest
 from kai.engine.fairness.queues import QueueColumns, QueueForest, QueueShares
 from kai.model.arrays import Floats

@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from kai.engine.config import SEARCHING
+from kai.config import SEARCHING
 from kai.engine.reasons import Unschedulable
 from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job

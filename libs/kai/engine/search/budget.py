@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from kai.engine.config import SearchBudgets
+from kai.config import SearchBudgets
 from kai.engine.queueing.turns import Turns
 from kai.model.decisions import Cut, Ended
 from kai.model.ids import PodGroupKey

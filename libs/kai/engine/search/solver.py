@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from kai.engine.config import SchedulerConfig
+from kai.config import SchedulerConfig
 from kai.engine.framework.allocation import allocate_job
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement

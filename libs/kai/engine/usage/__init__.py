@@ -2,7 +2,7 @@
 
 Pure functions of recorded samples, wherever they come from::
 
-    params = UsageParams.parse(config["usageParams"])                  # InvalidUsageParams names the field
+    params = UsageParams.parse(config["usageParams"])                  # kai.config; its error names the field
     since = window_start(params, now=now)                              # read no samples older than this
     used_shares(queues, capacity, params=params, now=now, bucket_seconds=300)  # by queue, parts in 0..1
     staleness(params, fetched_at=fetched_at, now=now)                  # a warning, or None
@@ -12,16 +12,6 @@ three columns). All three window types work so. For a Prometheus :mod:`kai.engin
 queries that mean the same.
 """
 
-from kai.engine.usage.params import InvalidUsageParams, UsageParams, WindowType
-from kai.engine.usage.window import longest_window, outlived, staleness, used_shares, window_start
+from kai.engine.usage.window import outlived, staleness, used_shares, window_start
 
-__all__ = [
-    "InvalidUsageParams",
-    "UsageParams",
-    "WindowType",
-    "longest_window",
-    "outlived",
-    "staleness",
-    "used_shares",
-    "window_start",
-]
+__all__ = ["outlived", "staleness", "used_shares", "window_start"]

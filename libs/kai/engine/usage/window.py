@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from kai.engine.usage.params import UsageParams, WindowType
+from kai.config.usage_params import UsageParams, WindowType
 from kai.model import duration
 from kai.model.arrays import Floats
 from kai.model.decisions import ResourceVector
-
-#: From where to look back: any time does, but always the same, as the answer must not change with the day.
-_AROUND_2030: Final = 1_900_000_000.0
-#: More than a year of months, and some weeks of days.
-_WINDOWS_LOOKED_AT: Final = 32
 
 
 class Series(Protocol):
@@ -46,18 +41,6 @@ def window_start(params: UsageParams, *, now: float) -> float:
         case WindowType.CRON:
             assert params.cron is not None
             return params.cron.previous(now)
-
-
-def longest_window(params: UsageParams) -> float:
-    """The seconds that a window may last at most; of one that ends by the clock, as it was around 2030."""
-    if params.window_type is not WindowType.CRON:
-        return params.window_size
-    assert params.cron is not None
-    end, longest = _AROUND_2030, 0.0
-    for _ in range(_WINDOWS_LOOKED_AT):
-        start = params.cron.previous(end - 60)
-        end, longest = start, max(longest, end - start)
-    return longest
 
 
 def used_shares(

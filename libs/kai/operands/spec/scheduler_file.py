@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kai.engine.config import ACTIONS, ConfigError, PluginOption, SchedulerConfig, installed
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PLUGINS
+from kai.config import ACTIONS, ConfigError, PluginOption, SchedulerConfig, installed
+from kai.config.plugin_table import DEFAULT_PLUGINS, PLUGINS
 from kai.operands.spec.problems import Place
 from kai.operands.spec.shard import ShardSpec
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kai.engine.config import ACTIONS
-from kai.engine.config.plugin_table import PlacementStrategy
+from kai.config import ACTIONS
+from kai.config.plugin_table import PlacementStrategy
 from kai.operands.spec.fields import Fields, MapOf, Part, part, refused, value
 from kai.operands.spec.flags import check_flags
 from kai.operands.spec.kinds import AMOUNT, FLAG, LABEL_VALUE, SWITCH, TEXTS, integer, number, one_of, time

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kai.engine.config import PluginOption
-from kai.engine.config.plugin_table import MinRuntimeArguments
-from kai.engine.config.usage_database import UsageClient, UsageDatabase
+from kai.config import PluginOption
+from kai.config.plugin_table import MinRuntimeArguments
+from kai.config.usage_database import UsageClient, UsageDatabase
 from kai.model import names
 from kai.operands.spec import scheduler_file
 from kai.operands.spec.config import ConfigSpec, name_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kai.engine.config import ConfigError, usage_database
+from kai.config import ConfigError, usage_database
 from kai.operands.spec.fields import Fields, part, value
 from kai.operands.spec.kinds import TEXT, TEXTS, one_of, text, time
 from kai.operands.spec.problems import Place

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from kai.config import PluginOption
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.config import PluginOption
 from kai.engine.plugins.numa import NumaZones
 from libs.tests.engine.builders import (
     NOW,

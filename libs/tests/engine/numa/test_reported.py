@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from kai.config import PluginOption
 from kai.engine import SchedulerConfig
-from kai.engine.config import PluginOption
 from libs.tests.engine.builders import (
     Decided,
     a_job,

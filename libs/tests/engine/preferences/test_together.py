@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from kai.config.plugin_table import DEFAULT_PLUGINS
 from kai.engine import Engine, SchedulerConfig
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.engine.neighbourhood.affinity import PodAffinity
 from kai.snapshot.state import Kind
 from libs.tests.engine.builders import a_group

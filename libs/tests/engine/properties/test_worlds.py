@@ -8,10 +8,10 @@ from hypothesis import note
 
 from kai.bench import audit
 from kai.bench.worlds import NOW, World
+from kai.config import EngineParams, PluginOption
+from kai.config.plugin_table import DEFAULT_PLUGINS
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.actions import ACTIONS
-from kai.engine.config import EngineParams, PluginOption
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS
 from kai.engine.framework.decisions import Decisions
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.random_worlds import WORLDS, advance, annotate, fuzz

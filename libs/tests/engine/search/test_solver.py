@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from kai.config import SearchBudgets
 from kai.engine import Engine
-from kai.engine.config import SearchBudgets
 from kai.engine.framework.session import Session
 from kai.engine.queueing.turns import Turns
 from kai.engine.search.budget import limits

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kai.engine.usage.prometheus import Answer, PrometheusParams, Window, questions, shares
+from kai.config.prometheus_params import PrometheusParams
+from kai.engine.usage.prometheus import Answer, Window, questions, shares
 
 NOW = datetime(2030, 1, 2, 12, 30, tzinfo=UTC).timestamp()
 

@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kai.engine.usage import (
-    InvalidUsageParams,
-    UsageParams,
-    WindowType,
-    longest_window,
-    outlived,
-    staleness,
-    used_shares,
-    window_start,
-)
+from kai.config.usage_params import InvalidUsageParams, UsageParams, WindowType, longest_window
+from kai.engine.usage import outlived, staleness, used_shares, window_start
 
 HOUR = 3600.0
 NOW = datetime(2030, 1, 2, 12, 30, tzinfo=UTC).timestamp()  # a Wednesday

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import ceil, gcd
 from typing import Final, TypeAlias
 
-from kai.engine.config.plugin_table import ProportionArguments
+from kai.config.plugin_table import ProportionArguments
 from kai.engine.fairness.order import added, fits
 from kai.engine.fairness.reclaim import ReclaimRules, Reclamation
 from kai.engine.framework.handle import Handle

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kai.engine.config import ConfigError, SchedulerConfig, UsageClient, UsageDatabase
-from kai.engine.config.usage_database import NoPrometheus, connected, managed_prometheus
+from kai.config import ConfigError, SchedulerConfig, UsageClient, UsageDatabase
+from kai.config.usage_database import NoPrometheus, connected, managed_prometheus
 
 MANAGED = managed_prometheus("kai-scheduler")
 ASKING = {"clientType": "prometheus"}

@@ -2,10 +2,9 @@
 
 import pytest
 
-from kai.engine import Engine
-from kai.engine.config import SchedulerConfig
-from kai.engine.config.arguments import ConfigError
-from kai.engine.config.plugin_table import (
+from kai.config import SchedulerConfig
+from kai.config.arguments import ConfigError
+from kai.config.plugin_table import (
     DEFAULT_PLUGINS,
     PLUGINS,
     MinRuntimeArguments,
@@ -13,6 +12,7 @@ from kai.engine.config.plugin_table import (
     NumaArguments,
     ProportionArguments,
 )
+from kai.engine import Engine
 
 
 def placement(arguments: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from kai.engine.config.arguments import Arguments, argument, names, number, one_of, seconds, switch
+from kai.config.arguments import Arguments, argument, names, number, one_of, seconds, switch
 from kai.snapshot.group_order import BY_TASK_PRIORITY, HEADS_FIRST, LEADERS_FIRST, LabelRank
 
 

@@ -12,10 +12,10 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
-from kai.engine.config import installed
-from kai.engine.config.arguments import Arguments, ConfigError
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS, PluginSpec, written_defaults
-from kai.engine.config.usage_database import UsageDatabase
+from kai.config import installed
+from kai.config.arguments import Arguments, ConfigError
+from kai.config.plugin_table import DEFAULT_PLUGINS, PluginSpec, written_defaults
+from kai.config.usage_database import UsageDatabase
 from kai.model import documents, duration, spelling
 
 #: All actions, in the order of a cycle; each is a module of :mod:`kai.engine.actions`.

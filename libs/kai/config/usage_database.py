@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from kai.engine.config.arguments import ConfigError
-from kai.engine.usage.params import InvalidUsageParams, UsageParams, WindowType
+from kai.config.arguments import ConfigError
+from kai.config.usage_params import InvalidUsageParams, UsageParams, WindowType
 from kai.model import spelling
 
 _WHERE: Final = "usageDBConfig"

@@ -1,8 +1,8 @@
-"""What people configure: read, checked and decoded once, with an error that names what is wrong."""
+"""A scheduler's configuration: read, checked and decoded once, with an error that names what is wrong."""
 
-from kai.engine.config.arguments import ConfigError
-from kai.engine.config.plugin_table import DEFAULT_PLUGINS
-from kai.engine.config.scheduler import (
+from kai.config.arguments import ConfigError
+from kai.config.plugin_table import DEFAULT_PLUGINS
+from kai.config.scheduler import (
     ACTIONS,
     BUDGETS,
     DEFAULT_OPTIONS,
@@ -13,7 +13,7 @@ from kai.engine.config.scheduler import (
     SchedulerConfig,
     SearchBudgets,
 )
-from kai.engine.config.usage_database import UsageClient, UsageDatabase
+from kai.config.usage_database import UsageClient, UsageDatabase
 
 __all__ = [
     "ACTIONS",

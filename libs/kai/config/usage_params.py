@@ -8,11 +8,15 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from kai.engine.usage.prometheus import InvalidExtraParam, PrometheusParams
+from kai.config.prometheus_params import InvalidExtraParam, PrometheusParams
 from kai.model import duration, spelling
 from kai.model.cron import CronSchedule
 
 _WEEK: Final = 604_800.0
+#: From where to look back: any time does, but always the same, as the answer must not change with the day.
+_AROUND_2030: Final = 1_900_000_000.0
+#: More than a year of months, and some weeks of days.
+_WINDOWS_LOOKED_AT: Final = 32
 
 
 class WindowType(StrEnum):
@@ -133,3 +137,15 @@ def _read(name: str, value: Any) -> Any:
         if name == "windowType":
             allowed = f"; allowed are {', '.join(WindowType)}"
         raise InvalidUsageParams(name, problem=f"{error}{allowed}") from None
+
+
+def longest_window(params: UsageParams) -> float:
+    """The seconds that a window may last at most; of one that ends by the clock, as it was around 2030."""
+    if params.window_type is not WindowType.CRON:
+        return params.window_size
+    assert params.cron is not None
+    end, longest = _AROUND_2030, 0.0
+    for _ in range(_WINDOWS_LOOKED_AT):
+        start = params.cron.previous(end - 60)
+        end, longest = start, max(longest, end - start)
+    return longest

@@ -10,8 +10,8 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Final
 
-from kai.engine.config.arguments import ConfigError
-from kai.engine.config.plugin_table import PLUGINS, PluginSpec
+from kai.config.arguments import ConfigError
+from kai.config.plugin_table import PLUGINS, PluginSpec
 from kai.model import spelling
 
 GROUP: Final = "kai.plugins"
