@@ -107,9 +107,14 @@ class Intake:
     def _apply_pod(self, pod: Pod) -> None:
         cluster = self._cluster
         # Not by a call, as elsewhere: this is done for each version of each pod.
-        uid: PodUid = pod.metadata.uid or pod.key  # type: ignore[assignment]
-        if pod.metadata.labels:
-            pod_bounds.check_devices(pod.metadata.labels)
+        meta = pod.metadata
+        uid: PodUid = meta.uid or pod.key  # type: ignore[assignment]
+        known = cluster.tasks.get(uid)
+        if known is not None and (known.name != meta.name or known.namespace != meta.namespace):
+            # No API server gives two pods one uid, but a copy of a pod in a file has that of the first.
+            uid = pod.key  # type: ignore[assignment]
+        if meta.labels:
+            pod_bounds.check_devices(meta.labels)
         facts = pods.facts(pod, cluster.params)
         if not facts.ours:
             pod = pods.without_mig_words(pod)

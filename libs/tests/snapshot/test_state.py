@@ -94,6 +94,26 @@ def _fresh(objects: list[tuple[Kind, object]]) -> ClusterState:
 EXPECTED = codec.cut(_fresh(_final_objects())).digest
 
 
+@pytest.mark.parametrize("gone", [("one", "two"), ("two", "one")])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_two_pods_of_one_uid_are_two_pods(gone: tuple[str, str], at_once: bool) -> None:
+    pods = [(Kind.POD, a_pod(name, group="gang", gpus=1, node="node-0")) for name in ("one", "two")]
+    for _, pod in pods:
+        pod.metadata.uid = "copied"
+    state = ClusterState()
+    state.load([*_final_objects(), *(pods if at_once else ())])
+    for each in pods:
+        state.apply(*each)
+    state.settle(NOW)
+    state.check()
+    assert {task.name for task in state.jobs["default/gang"].single.tasks.values()} >= {"one", "two"}
+    for name in gone:
+        state.remove(Kind.POD, f"default/{name}")
+        state.settle(NOW)
+        state.check()
+    assert not state.faults
+
+
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_any_interleaving_of_events_ends_equal_to_a_fresh_build(seed: int) -> None:

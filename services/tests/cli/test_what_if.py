@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.model import names
 from kai.model.objects import OwnerReference
 from kai.replay import archive
 from kai_cli.__main__ import app
@@ -131,6 +132,16 @@ def test_a_manifest_runs_in_the_place_of_others(ask):
     assert works["default/job/new"]["reason"]
     ends = told(ask("-f", "-", "-o", "json", "--runtime", "10m", input=JOB))
     assert {"default/new-0", "default/new-1"} <= set(ends["started"])
+
+
+def test_a_copy_of_a_pod_that_runs_is_another_pod_once_it_has_a_name_of_its_own(ask):
+    copied = a_pod("theirs-0-0", gpus=1, node="node-0")
+    meta = {"name": "copy", "uid": copied.metadata.uid, "labels": {names.QUEUE_LABEL: "team"}}
+    body = {"apiVersion": "v1", "kind": "Pod", **msgspec.to_builtins(copied), "metadata": meta}
+    answer = told(ask("-f", "-", "-o", "json", "--runtime", "10m", input=json.dumps(body)))
+    assert "default/copy" in answer["started"]
+    assert "default/job/theirs-0" in {each["workload"] for each in answer["workloads"]}
+    assert {each["after"]["allocated"]["gpu"] for each in answer["queues"]} == {0.0}
 
 
 def test_what_is_there_already_is_told_so(ask):
