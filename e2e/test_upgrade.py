@@ -5,6 +5,7 @@ with, with work running.
 import base64
 import os
 import subprocess
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -28,9 +29,12 @@ from kai.kube.resources import (
 )
 from kai.model import names
 from kai.operands import CONFIG_NAME
+from kai.snapshot.times import seconds
 
 HOME, RELEASE = names.NAMESPACE, "kai-scheduler"
 CHART = ROOT / "helm" / "kai-scheduler"
+#: What plays the nodes has heard by then that a pod of it runs.
+PLAYED_SECONDS = 3.0
 #: What an operator makes belongs to one of these.
 OWNERS = (CONFIGS.kind, SCHEDULING_SHARDS.kind)
 #: Deployments that every release has.
@@ -181,6 +185,19 @@ async def lives(cluster, namespace):
     }
 
 
+async def settled_lives(cluster, namespace):
+    """The same, once what plays the nodes has had its last word: if it is late, it starts a pod twice."""
+    return await cluster.eventually(
+        lambda: lives(cluster, namespace),
+        lambda found: all(
+            seconds(state.get("running", {}).get("startedAt")) < time.time() - PLAYED_SECONDS
+            for _, _, states in found.values()
+            for state in states
+        ),
+        what=f"what runs in {namespace} began a while ago",
+    )
+
+
 async def inventory(cluster):
     """By kind and name, what an installation may consist of, each with the owner that controls it."""
     found = {}
@@ -255,8 +272,8 @@ async def test_an_upgrade_touches_nothing_that_runs_and_leaves_nothing(
         as_yaml(a_deployment("part", namespace, own, annotations={names.GPU_FRACTION: "0.5"}))
     )
     await cluster.running(namespace, count=2)
-    running = await lives(cluster, namespace)
-    reservations = await lives(cluster, names.RESERVATION_NAMESPACE)
+    running = await settled_lives(cluster, namespace)
+    reservations = await settled_lives(cluster, names.RESERVATION_NAMESPACE)
     assert len(reservations) == 1
     await cluster.apply(as_yaml(a_pod("later", namespace, own, gpus=1)))
     await cluster.waits(namespace, "later")

@@ -254,8 +254,8 @@ class PodBinder:
         text = f"Successfully assigned pod {_key(decision)} to {where}"
         self._events.emit(_reference(decision.pod), "Normal", "Scheduled", text)
 
-    async def after_bind(self, decision: BindDecision) -> None:
-        """What can wait until the result has been told, and few pods need."""
+    async def after_bind(self, decision: BindDecision, *, rank: Rank) -> None:
+        """What can wait until the result has been told: marks of the pod, each a write of this rank."""
         pod = self._watched(decision)
         if pod is None:
             return
@@ -268,19 +268,19 @@ class PodBinder:
                     }
                 }
                 await self._client.patch(
-                    PODS, decision.pod.name, patch, namespace=decision.pod.namespace, rank=Rank.NEWS
+                    PODS, decision.pod.name, patch, namespace=decision.pod.namespace, rank=rank
                 )
             if self._tells_bound or _failed_before(pod):
-                await self._tell_of_success(decision)
+                await self._tell_of_success(decision, rank)
         except errors.KubeError as error:
             _log.info("pod bound, but not marked", pod=_key(decision), reason=str(error))
 
-    async def _tell_of_success(self, decision: BindDecision) -> None:
+    async def _tell_of_success(self, decision: BindDecision, rank: Rank) -> None:
         """The condition, and where it is wanted the event, in the words of the original."""
         text = f"Pod bound successfully to node {decision.node}"
         if self._tells_bound:
             self._events.emit(_reference(decision.pod), "Normal", "Bound", text, action="Binding")
-        await self._set_condition(decision, "True", "Bound", text, rank=Rank.NEWS)
+        await self._set_condition(decision, "True", "Bound", text, rank=rank)
 
     async def tell_failed(self, decision: BindDecision, reason: str) -> None:
         """A failure as an event and a condition of the pod."""

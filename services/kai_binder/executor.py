@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from kai.kube.errors import Unauthorized
+from kai.kube.ranks import Rank
 from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries, WorkResult
 from kai.model.decisions import BindDecision
 from kai.wire.decisions import Assignment, DecisionBatch, InFlight, Result, ResultStatus
@@ -29,6 +31,11 @@ from kai_binder.errors import BindFailed, Refused, Rejected
 VERDICT_SECONDS: Final = 380.0
 #: Preparing is mostly waiting (for a device, a volume): it is bounded apart from binding, and higher.
 PREPARING_AT_MOST: Final = 128
+#: So many bound pods are marked at once. The others wait in line as what was decided, which takes a tenth of
+#: the memory of a write that waits.
+MARKING_AT_MOST: Final = 8
+#: With so many in line marks no longer leave the API server to those who wait, or it would grow for ever.
+HURRIED: Final = 16_384
 #: How long to wait before doing again what the API server does not allow: one that has just started has not
 #: read its roles yet, and the pod's user need not hear of that.
 REFUSED_SECONDS: Final = (0.5, 1.0, 2.0, 4.0)
@@ -86,8 +93,9 @@ class Executor:
         self._binding = asyncio.Semaphore(binding_at_most)
         self._preparing = asyncio.Semaphore(PREPARING_AT_MOST)
         self._executions: dict[str, _Execution] = {}
-        #: Of pods that are bound and told as such.
-        self._followed: set[asyncio.Task[None]] = set()
+        #: Pods that are bound, told as such, and not marked yet; and who marks them.
+        self._unmarked: deque[BindDecision] = deque()
+        self._marking: set[asyncio.Task[None]] = set()
         self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def __len__(self) -> int:
@@ -149,10 +157,9 @@ class Executor:
         ]
 
     async def finish(self) -> None:
-        """Wait for what goes on."""
-        tasks = {e.task for e in self._executions.values() if e.task is not None}
-        if tasks or self._followed:
-            await asyncio.wait(tasks | self._followed)
+        """Wait for what goes on, and what comes of it."""
+        while tasks := self._marking | {e.task for e in self._executions.values() if e.task is not None}:
+            await asyncio.wait(tasks)
 
     # --- one decision --------------------------------------------------------------------------
     async def _execute(self, execution: _Execution) -> None:
@@ -177,28 +184,34 @@ class Executor:
             self._controller.ended(WorkResult.SUCCESS if bound else WorkResult.ERROR)
             self._report(result)
             if bound:
-                self._follow(assignment)
+                self._mark_soon(assignment.decision)
         finally:
             self._executions.pop(assignment.decision_id, None)
 
-    def _follow(self, assignment: Assignment) -> None:
+    def _mark_soon(self, decision: BindDecision) -> None:
         """Have done what need not be there when the scheduler hears of the bind."""
-        task = asyncio.create_task(self._after_bind(assignment), name=f"after {assignment.decision_id}")
-        self._followed.add(task)
-        task.add_done_callback(self._followed.discard)
+        self._unmarked.append(decision)
+        if len(self._marking) < MARKING_AT_MOST:
+            task = asyncio.create_task(self._mark(), name="mark bound pods")
+            self._marking.add(task)
+            task.add_done_callback(self._marking.discard)
 
-    async def _after_bind(self, assignment: Assignment) -> None:
-        try:
-            await self._binder.after_bind(assignment.decision)
-        except Exception:  # noqa: BLE001 (the pod is bound whatever happens)
-            _log.exception("pod bound, but not marked", pod=_pod(assignment))
+    async def _mark(self) -> None:
+        """Mark those that are first in line, until none is left."""
+        while self._unmarked:
+            rank = Rank.NEWS if len(self._unmarked) < HURRIED else Rank.STATUS
+            decision = self._unmarked.popleft()
+            try:
+                await self._binder.after_bind(decision, rank=rank)
+            except Exception:  # noqa: BLE001 (the pod is bound whatever happens)
+                _log.exception("pod bound, but not marked", pod=_name(decision))
 
     async def _tell(self, decision: BindDecision, reason: str) -> None:
         """Tell the pod's owner as of any bind that failed; this may fail as well."""
         try:
             await self._binder.tell_failed(decision, reason)
         except Exception:  # noqa: BLE001 (the scheduler is to be answered whatever happens)
-            _log.exception("bind failure not told", pod=f"{decision.pod.namespace}/{decision.pod.name}")
+            _log.exception("bind failure not told", pod=_name(decision))
 
     async def _result(self, execution: _Execution) -> Result:
         assignment, decision = execution.assignment, execution.assignment.decision
@@ -280,4 +293,8 @@ def _answer(
 
 
 def _pod(assignment: Assignment) -> str:
-    return f"{assignment.decision.pod.namespace}/{assignment.decision.pod.name}"
+    return _name(assignment.decision)
+
+
+def _name(decision: BindDecision) -> str:
+    return f"{decision.pod.namespace}/{decision.pod.name}"

@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from deadlines import within
+from kai.kube.ranks import Rank
 from kai.model.decisions import BindDecision, PodRef, ResourceType
 from kai.wire.decisions import Assignment, DecisionBatch, ResultStatus
+from kai_binder import executor
 from kai_binder.errors import BindFailed, Refused, Rejected
 from kai_binder.executor import REFUSED_SECONDS, Executor, Fence
 
@@ -28,6 +30,8 @@ class FakeBinder:
         #: How often the API server still forbids it.
         self.refusals = 0
         self.running = self.most = 0
+        #: Pods whose marking has begun, with the rank of its writes.
+        self.marking = []
 
     def is_ordinary(self, decision):
         return decision.resource_type is ResourceType.REGULAR
@@ -59,7 +63,8 @@ class FakeBinder:
     async def undo(self, decision):
         self.log.append(("undone", decision.pod.name))
 
-    async def after_bind(self, decision):
+    async def after_bind(self, decision, *, rank):
+        self.marking.append((decision.pod.name, rank))
         await self.marks.wait()
         self.log.append(("marked", decision.pod.name))
 
@@ -130,6 +135,25 @@ async def test_the_scheduler_hears_of_a_bind_before_the_pod_is_marked_and_the_en
     async with within("all is done"):
         await ending
     assert ("marked", "p") in bench.binder.log
+
+
+async def test_of_many_bound_pods_few_are_marked_at_once_and_all_in_the_end(bench, monkeypatch):
+    monkeypatch.setattr(executor, "HURRIED", 12)
+    bench.binder.marks.clear()
+    names = [f"p{number:02}" for number in range(30)]
+    bench.start(*names)
+    for _ in names:
+        assert (await bench.result())[1] is ResultStatus.BOUND
+    await asyncio.sleep(0)
+    assert len(bench.binder.marking) == executor.MARKING_AT_MOST
+    bench.binder.marks.set()
+    async with within("all are marked"):
+        await bench.executor.finish()
+    assert sorted(name for mark, name in bench.binder.log if mark == "marked") == names
+    assert [name for name, _ in bench.binder.marking] == names
+    # A line that is long is a reason to hurry.
+    ranks = [rank for _, rank in bench.binder.marking]
+    assert ranks == [Rank.NEWS] * 8 + [Rank.STATUS] * 11 + [Rank.NEWS] * 11
 
 
 async def test_no_more_binds_at_once_than_told():
