@@ -13,7 +13,8 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import IO
+from pathlib import Path
+from typing import IO, Final
 
 #: What a command that is cut off may take to clean up; tests take their clusters down.
 GRACE_SECONDS = 120.0
@@ -26,6 +27,8 @@ LOW = ("nice", "--adjustment=10")
 FORGETS = "-p no:cacheprovider"
 
 
+#: Knows the cost of what is left running in the background.
+_REAPER: Final = Path(__file__).with_name("reaper.py")
 #: What is kept of what a command prints, for whoever is to learn at the very end why it failed.
 LAST_LINES = 15
 #: What is left to be read of a command that has ended is there at once, unless it left somebody behind.
@@ -36,8 +39,8 @@ _READ_SECONDS = 10.0
 class Ended:
     """How a command ended: its exit status, or None if it was cut off; and the last lines that it printed.
 
-    ``work``: seconds of processor time, with that of all that it waited for; 0 where it was cut off. What it
-    left running in the background is not in it.
+    ``work``: seconds of processor time, with that of all that it started and that has ended; 0 where it was
+    cut off.
     """
 
     status: int | None
@@ -54,7 +57,7 @@ def run(command: Sequence[str], *, seconds: float | None, aside: bool = False) -
     """
     options = f"{os.environ.get('PYTEST_ADDOPTS', '')} {FORGETS if aside else ''}".strip()
     process = subprocess.Popen(
-        [*LOW, *command] if aside else command,
+        [sys.executable, str(_REAPER), *(LOW if aside else ()), *command],
         env={**os.environ, "PYTEST_ADDOPTS": options},
         start_new_session=True,
         preexec_fn=_heed_interrupts,

@@ -331,6 +331,14 @@ def test_what_a_command_cost_is_known_with_all_that_it_waited_for(tmp_path):
     assert (ended.status, ended.work >= 0.4) == (0, True)
 
 
+def test_what_a_command_left_in_the_background_is_in_its_cost_once_it_has_ended(tmp_path):
+    spends = "import time; end = time.process_time() + 0.4\nwhile time.process_time() < end: pass"
+    (tmp_path / "spends.py").write_text(spends)
+    left = f"(setsid {sys.executable} {tmp_path}/spends.py & echo $! > {tmp_path}/number)"
+    gone = f"while kill -0 $(cat {tmp_path}/number) 2> /dev/null; do sleep 0.02; done"
+    assert processes.run(("sh", "-c", f"{left}; {gone}"), seconds=None).work >= 0.4
+
+
 def test_a_command_aside_yields_to_all_others_and_prints_when_it_is_done(capsys):
     command = (sys.executable, "-c", "import os; print('niceness', os.nice(0))")
     assert processes.run(command, seconds=None, aside=True) == Ended(0, ("niceness 10",))
