@@ -84,7 +84,7 @@ class NodeFilter(OfClasses):
 
 
 class Readiness(OfClasses):
-    """Makes a pod wait for what others on their way out still hold."""
+    """Makes a pod wait for what others on their way out still hold, or for others that are to come."""
 
     @abstractmethod
     def waits(self, task: Task, node: Node) -> bool:

@@ -12,7 +12,7 @@ from kai.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, Readiness, Scorer, Tracker
 from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back
-from kai.engine.kernel.selections import Selections
+from kai.engine.kernel.selections import Selection, Selections
 from kai.engine.neighbourhood.attraction import (
     REQUIRED,
     Attraction,
@@ -22,6 +22,7 @@ from kai.engine.neighbourhood.attraction import (
     preferences,
 )
 from kai.model.arrays import Floats, Mask, Positions, ShortInts
+from kai.model.ids import PodUid
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task
@@ -63,6 +64,8 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         #: By class, whose pods agree in terms, namespace and labels.
         self._wanted: dict[tuple[int, str], list[_Terms]] = {}
         self._preferred: dict[int, list[tuple[str, Positions, Floats]]] = {}
+        #: Who was promised a place in this cycle, by uid; some have it by now, or have given it up.
+        self._promised: dict[PodUid, Task] = {}
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes with terms of their own, and every class while some pod repels or wants others."""
@@ -155,15 +158,16 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         return known
 
     def waits(self, task: Task, node: Node) -> bool:
-        """Whether a pod that must not be near is still on its way out of the domain."""
-        away = terms(task.cls, "pod_anti_affinity")
-        if not self._filters or not away:
-            return False
-        static = self._handle.filters.labels
-        for term in away:
-            selection = self._neighbours.selection(term, task)
-            numbers, _ = static.column(str(term.get("topologyKey", "")))
-            for row in np.flatnonzero(numbers == numbers[node.row]).tolist():
+        """Whether a pod that must not be near is still on its way out of the domain, or one that must be
+        there is yet to come: it may never come.
+        """
+        return self._filters and (self._is_left_to(task, node) or self._comes_before(task, node))
+
+    def _is_left_to(self, task: Task, node: Node) -> bool:
+        """Whether somebody has to leave first."""
+        for term in terms(task.cls, "pod_anti_affinity"):
+            selection, rows = self._domain_of(node, term=term, task=task)
+            for row in rows.tolist():
                 for other in self._handle.nodes.nodes[row].tasks.values():
                     if (
                         other.releasing
@@ -172,6 +176,48 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
                     ):
                         return True
         return False
+
+    def _comes_before(self, task: Task, node: Node) -> bool:
+        """Whether somebody has to be there first who only has a promise."""
+        wanted = terms(task.cls, "pod_affinity")
+        if not wanted:
+            return False
+        promised = [
+            (other, where.row)
+            for other in self._promised.values()
+            if (where := other.pipelined_node) is not None and other is not task
+        ]
+        for term in wanted if promised else ():
+            selection, rows = self._domain_of(node, term=term, task=task)
+            coming = any(
+                row in rows and selection.matches(other.namespace, other.labels or {})
+                for other, row in promised
+            )
+            if coming and not self._is_anybody_there(selection, rows, task):
+                return True
+        return False
+
+    def _is_anybody_there(self, selection: Selection, rows: Positions, task: Task) -> bool:
+        """Whether a selection is about a pod that is on one of the nodes, and is to stay."""
+        for row in rows.tolist():
+            node = self._handle.nodes.nodes[row]
+            for other in node.tasks.values():
+                if (
+                    other.node is node
+                    and other.pipelined_node is None
+                    and ACTIVE_ALLOCATED[other.status]
+                    and other is not task
+                    and selection.matches(other.namespace, other.labels or {})
+                ):
+                    return True
+        return False
+
+    def _domain_of(self, node: Node, *, term: Mapping[str, Any], task: Task) -> tuple[Selection, Positions]:
+        """Whom a term of a pod is about, and the rows of the nodes in one domain of it with a node."""
+        numbers, _ = self._handle.filters.labels.column(str(term.get("topologyKey", "")))
+        number = numbers[node.row]
+        same: Positions = np.flatnonzero(numbers == number) if number >= 0 else np.empty(0, dtype=np.intp)
+        return self._neighbours.selection(term, task), same
 
     def score(self, task: Task, able: Mask) -> Floats | None:
         """Weights of terms, its own and those of pods placed, by domain: from 0 to 100 among the nodes."""
@@ -211,6 +257,8 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
     # --- virtual placements ----------------------------------------------------------------------
     def placed(self, task: Task, node: Node) -> None:
         """One more pod on a node."""
+        if task.pipelined_node is not None:
+            self._promised[task.uid] = task
         self._moved(task, node, 1)
 
     def evicted(self, task: Task, node: Node) -> None:
