@@ -166,8 +166,8 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
     def _is_left_to(self, task: Task, node: Node) -> bool:
         """Whether somebody has to leave first."""
         for term in terms(task.cls, "pod_anti_affinity"):
-            selection, rows = self._domain_of(node, term=term, task=task)
-            for row in rows.tolist():
+            selection, inside = self._domain_of(node, term=term, task=task)
+            for row in np.flatnonzero(inside).tolist():
                 for other in self._handle.nodes.nodes[row].tasks.values():
                     if (
                         other.releasing
@@ -188,18 +188,18 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
             if (where := other.pipelined_node) is not None and other is not task
         ]
         for term in wanted if promised else ():
-            selection, rows = self._domain_of(node, term=term, task=task)
+            selection, inside = self._domain_of(node, term=term, task=task)
             coming = any(
-                row in rows and selection.matches(other.namespace, other.labels or {})
+                inside[row] and selection.matches(other.namespace, other.labels or {})
                 for other, row in promised
             )
-            if coming and not self._is_anybody_there(selection, rows, task):
+            if coming and not self._is_anybody_there(selection, inside, task):
                 return True
         return False
 
-    def _is_anybody_there(self, selection: Selection, rows: Positions, task: Task) -> bool:
+    def _is_anybody_there(self, selection: Selection, inside: Mask, task: Task) -> bool:
         """Whether a selection is about a pod that is on one of the nodes, and is to stay."""
-        for row in rows.tolist():
+        for row in np.flatnonzero(inside).tolist():
             node = self._handle.nodes.nodes[row]
             for other in node.tasks.values():
                 if (
@@ -212,12 +212,11 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
                     return True
         return False
 
-    def _domain_of(self, node: Node, *, term: Mapping[str, Any], task: Task) -> tuple[Selection, Positions]:
-        """Whom a term of a pod is about, and the rows of the nodes in one domain of it with a node."""
+    def _domain_of(self, node: Node, *, term: Mapping[str, Any], task: Task) -> tuple[Selection, Mask]:
+        """Whom a term of a pod is about, and ``[nodes]`` which are in one domain of it with a node."""
         numbers, _ = self._handle.filters.labels.column(str(term.get("topologyKey", "")))
         number = numbers[node.row]
-        same: Positions = np.flatnonzero(numbers == number) if number >= 0 else np.empty(0, dtype=np.intp)
-        return self._neighbours.selection(term, task), same
+        return self._neighbours.selection(term, task), (numbers == number) & (number >= 0)
 
     def score(self, task: Task, able: Mask) -> Floats | None:
         """Weights of terms, its own and those of pods placed, by domain: from 0 to 100 among the nodes."""
