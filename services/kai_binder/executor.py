@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -158,8 +158,12 @@ class Executor:
 
     async def finish(self) -> None:
         """Wait for what goes on, and what comes of it."""
-        while tasks := self._marking | {e.task for e in self._executions.values() if e.task is not None}:
+        while tasks := {task for task in self._at_work() if not task.done()}:
             await asyncio.wait(tasks)
+
+    def _at_work(self) -> Iterator[asyncio.Task[None]]:
+        yield from self._marking
+        yield from (each.task for each in self._executions.values() if each.task is not None)
 
     # --- one decision --------------------------------------------------------------------------
     async def _execute(self, execution: _Execution) -> None:
@@ -192,9 +196,7 @@ class Executor:
         """Have done what need not be there when the scheduler hears of the bind."""
         self._unmarked.append(decision)
         if len(self._marking) < MARKING_AT_MOST:
-            task = asyncio.create_task(self._mark(), name="mark bound pods")
-            self._marking.add(task)
-            task.add_done_callback(self._marking.discard)
+            self._marking.add(asyncio.create_task(self._mark(), name="mark bound pods"))
 
     async def _mark(self) -> None:
         """Mark those that are first in line, until none is left."""
@@ -205,6 +207,8 @@ class Executor:
                 await self._binder.after_bind(decision, rank=rank)
             except Exception:  # noqa: BLE001 (the pod is bound whatever happens)
                 _log.exception("pod bound, but not marked", pod=_name(decision))
+        # Now, and not when the task is done: for who is bound in between nobody would be started.
+        self._marking = {task for task in self._marking if task is not asyncio.current_task()}
 
     async def _tell(self, decision: BindDecision, reason: str) -> None:
         """Tell the pod's owner as of any bind that failed; this may fail as well."""

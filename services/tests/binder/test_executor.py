@@ -156,6 +156,21 @@ async def test_of_many_bound_pods_few_are_marked_at_once_and_all_in_the_end(benc
     assert ranks == [Rank.NEWS] * 8 + [Rank.STATUS] * 11 + [Rank.NEWS] * 11
 
 
+async def test_a_pod_that_is_bound_just_when_the_last_one_was_marked_is_marked_too(bench, monkeypatch):
+    monkeypatch.setattr(executor, "MARKING_AT_MOST", 1)
+    late = BindDecision(pod=PodRef(uid="u", namespace="ns", name="late"), node="n")
+    marked = bench.binder.after_bind
+
+    async def mark(decision, *, rank):
+        await marked(decision, rank=rank)
+        if decision is not late:
+            asyncio.get_running_loop().call_soon(bench.executor._mark_soon, late)
+
+    monkeypatch.setattr(bench.binder, "after_bind", mark)
+    bench.start("p")
+    await bench.until(("marked", "late"))
+
+
 async def test_no_more_binds_at_once_than_told():
     bench = Bench(binding_at_most=3)
     bench.start(*(f"p{number}" for number in range(10)))
