@@ -89,7 +89,7 @@ ENV PATH=/opt/kai/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 # For docker-compose: volumes take over the mode of the folder that they cover.
-RUN mkdir --mode=1777 /cluster /certificates /redis /history
+RUN mkdir --mode=1777 /embedded /cluster /certificates /redis /history
 USER 10000:10000
 WORKDIR /tmp
 

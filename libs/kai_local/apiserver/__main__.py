@@ -111,7 +111,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"--dir {arguments.dir}: {error}", file=sys.stderr)  # noqa: T201
         return 1
     except OSError as error:
-        print(f"--listen {arguments.listen}: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+        flag = f"--dir {error.filename}" if error.filename else f"--listen {arguments.listen}"
+        print(f"{flag}: {error.strerror or error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
 

@@ -1,7 +1,9 @@
 """``python -m kai_local.installation.compose``: what docker-compose.yml needs before its services start.
 
 Puts the kubeconfig that all of them read into ``/cluster`` and the webhooks' certificate into
-``/certificates``, and makes the cluster one in which the product is installed.
+``/certificates``, and makes the cluster one in which the product is installed. What the embedded cluster
+writes is looked for in ``/embedded`` alone: ``/cluster`` may still hold the kubeconfig of an existing
+cluster, which must not be taken for it.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError, NotFound
 from kai.runtime import certificates
 from kai.validation.registration import webhook_configurations
+from kai_local.apiserver.access.files import write_private
 from kai_local.errors import ClusterError
 from kai_local.installation import bootstrap
 
@@ -37,6 +40,7 @@ def main() -> None:
     parser.add_argument("--profiles", default="embedded", help="embedded, or anything else for --existing")
     parser.add_argument("--existing", type=Path, default=Path("/kubeconfig"), help="kubeconfig of a cluster")
     parser.add_argument("--install", action="store_true", help="put CRDs and queues into it, too")
+    parser.add_argument("--embedded", type=Path, default=Path("/embedded"))
     parser.add_argument("--cluster", type=Path, default=Path("/cluster"))
     parser.add_argument("--certificates", type=Path, default=Path("/certificates"))
     parser.add_argument("--webhooks", default="", help="services that serve one, separated by commas")
@@ -46,6 +50,11 @@ def main() -> None:
         _prepare(options)
     except (ClusterError, KubeError) as error:
         sys.exit(str(error))
+    except PermissionError as error:
+        sys.exit(
+            f"{error.filename} is another user's: run with the KAI_USER that the volumes were made with, or "
+            "forget all that is in them with `docker compose down --volumes`"
+        )
 
 
 def _prepare(options: argparse.Namespace) -> None:
@@ -54,16 +63,16 @@ def _prepare(options: argparse.Namespace) -> None:
     authority = certificates.ensure(options.certificates, services or ["localhost"]).trusted
     kubeconfig: Path = options.cluster / "kubeconfig"
     if "embedded" not in options.profiles.split(","):
-        kubeconfig.write_text(_self_contained(options.existing))
-        kubeconfig.chmod(0o600)
+        write_private(kubeconfig, _self_contained(options.existing).encode())
         # An API server elsewhere could not find our services by their names.
         asyncio.run(_install(str(kubeconfig), install=options.install, webhooks=[], authority=authority))
         return
+    embedded: Path = options.embedded / "kubeconfig"
     deadline = time.monotonic() + _CONNECT_SECONDS
     while True:
-        _wait_for(kubeconfig, deadline)
+        _wait_for(embedded, deadline)
         try:
-            asyncio.run(_install(str(kubeconfig), install=True, webhooks=services, authority=authority))
+            asyncio.run(_install(str(embedded), install=True, webhooks=services, authority=authority))
         except KubeError:
             # The file may still be that of an API server of yesterday.
             if time.monotonic() > deadline:
@@ -71,7 +80,8 @@ def _prepare(options: argparse.Namespace) -> None:
             time.sleep(1.0)
         else:
             break
-    _write_for_host(kubeconfig, options.cluster / "host.kubeconfig", options.host_port)
+    write_private(options.embedded / "host.kubeconfig", _for_host(embedded, options.host_port))
+    write_private(kubeconfig, embedded.read_bytes())
 
 
 async def _install(kubeconfig: str, *, install: bool, webhooks: list[str], authority: bytes) -> None:
@@ -97,13 +107,12 @@ def _wait_for(path: Path, deadline: float) -> None:
         time.sleep(0.2)
 
 
-def _write_for_host(kubeconfig: Path, target: Path, port: int) -> None:
+def _for_host(kubeconfig: Path, port: int) -> bytes:
     """The same cluster as seen from the machine that the containers run on."""
     document = yaml.safe_load(kubeconfig.read_text())
     for entry in document["clusters"]:
         entry["cluster"]["server"] = f"https://localhost:{port}"
-    target.touch(mode=0o600)
-    target.write_text(yaml.safe_dump(document))
+    return yaml.safe_dump(document).encode()
 
 
 def _self_contained(path: Path) -> str:

@@ -16,9 +16,13 @@ def write_private(path: Path, data: bytes) -> None:
     """Write the file whole or not at all, mode 0600."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    Path(temporary).replace(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink()
+        raise
 
 
 @contextmanager

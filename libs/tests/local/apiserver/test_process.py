@@ -62,6 +62,17 @@ async def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path):
     assert errors.decode() == f"--dir {tmp_path}/file/below: Not a directory\n"
 
 
+async def test_a_file_that_cannot_be_written_is_told_as_what_it_is(tmp_path):
+    (tmp_path / "token").mkdir()
+    process = await begin("--dir", str(tmp_path))
+    async with within("the server ends"):
+        _, errors = await process.communicate()
+    assert process.returncode == 1
+    assert errors.decode().startswith(f"--dir {tmp_path}/")
+    assert "Is a directory" in errors.decode()
+    assert len(errors.decode().splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("listen", "status", "text"),
     [("{taken}", 1, "address already in use"), ("nonsense", 2, "is not HOST:PORT")],

@@ -1,11 +1,14 @@
 """docker-compose.yml and what it runs first."""
 
 import asyncio
+import functools
 import importlib
 import importlib.util
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +18,9 @@ from e2e.api_server import serving
 from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.model.documents import load_written
-from kai.runtime import ServiceSettings
+from kai.runtime import ServiceSettings, certificates
+from kai_local.apiserver.access import files
+from kai_local.installation import compose
 from kai_local.processes.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -143,25 +148,40 @@ def test_nothing_depends_on_what_a_profile_leaves_out(name):
     )
 
 
+def test_simulated_nodes_and_controllers_never_see_the_kubeconfig_of_another_cluster():
+    box = ("apiserver", "nodes", "workload-controllers")
+    for name, service in COMPOSE["services"].items():
+        volumes = {volume.partition(":")[0] for volume in service.get("volumes", ())}
+        assert ("embedded" in volumes) == (name in (*box, "prepare"))
+        assert "cluster" not in volumes or name not in box
+        if name in box:
+            assert "/cluster" not in " ".join(service["command"])
+
+
 # --- preparation -------------------------------------------------------------------------------
-def prepare(tmp_path, *flags):
-    (tmp_path / "cluster").mkdir(exist_ok=True)
+@pytest.fixture
+def embedded(tmp_path):
+    """The folder of the embedded API server, beside the others that `prepare` writes into."""
+    for name in ("embedded", "cluster", "certificates"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "embedded"
+
+
+def prepare(folder, *flags):
     command = [sys.executable, "-m", "kai_local.installation.compose"]
-    command += [f"--cluster={tmp_path / 'cluster'}", f"--certificates={tmp_path / 'certificates'}"]
+    command += [f"--{name}={folder / name}" for name in ("embedded", "cluster", "certificates")]
     return subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.integration
-async def test_an_embedded_cluster_is_made_ready_for_the_services(tmp_path):
-    cluster = tmp_path / "cluster"
-    cluster.mkdir()
+async def test_an_embedded_cluster_is_made_ready_for_the_services(tmp_path, embedded):
     (port,) = free_ports(1)
-    with serving(cluster, f"--listen=127.0.0.1:{port}"):
+    with serving(embedded, f"--listen=127.0.0.1:{port}"):
         services = "--webhooks=admission,queue-controller"
         for _ in range(2):  # a second time changes nothing
             result = await asyncio.to_thread(prepare, tmp_path, services, f"--host-port={port}")
             assert result.returncode == 0, result.stderr
-        async with KubeClient.connect(str(cluster / "host.kubeconfig"), user_agent="test") as client:
+        async with KubeClient.connect(str(embedded / "host.kubeconfig"), user_agent="test") as client:
             queues = await client.list(resources.QUEUES)
             webhooks = [
                 webhook
@@ -179,32 +199,76 @@ async def test_an_embedded_cluster_is_made_ready_for_the_services(tmp_path):
         "https://queue-controller:9443/validate-scheduling-run-ai-v2-queue",
     }
     assert (tmp_path / "certificates" / "tls.crt").exists()
+    read_by_services = tmp_path / "cluster" / "kubeconfig"
+    assert read_by_services.read_bytes() == (embedded / "kubeconfig").read_bytes()
+    assert read_by_services.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.integration
-async def test_a_kubeconfig_of_yesterday_is_not_the_end(tmp_path):
+async def test_a_kubeconfig_of_yesterday_is_not_the_end(tmp_path, embedded):
     """The volume outlives the API server, which comes up with another authority while we look."""
-    cluster = tmp_path / "cluster"
-    cluster.mkdir()
-    with serving(cluster):
+    with serving(embedded):
         pass
     preparing = asyncio.get_running_loop().run_in_executor(None, prepare, tmp_path)
-    with serving(cluster):
+    with serving(embedded):
         result = await preparing
         assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.integration
-async def test_an_existing_cluster_gets_nothing_but_readers(tmp_path):
+async def test_an_existing_cluster_gets_nothing_but_readers(tmp_path, embedded):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     with serving(elsewhere):
         existing = f"--existing={elsewhere / 'kubeconfig'}"
         result = await asyncio.to_thread(prepare, tmp_path, "--profiles=existing", existing)
         assert result.returncode == 0, result.stderr
-        async with KubeClient.connect(str(tmp_path / "cluster/kubeconfig"), user_agent="test") as client:
+
+        # Tried with the embedded cluster next, which is late: nothing is put into the one of before.
+        flags = "--webhooks=admission"
+        preparing = asyncio.get_running_loop().run_in_executor(None, prepare, tmp_path, flags)
+        with serving(embedded):
+            result = await preparing
+            assert result.returncode == 0, result.stderr
+
+        async with KubeClient.connect(str(elsewhere / "kubeconfig"), user_agent="test") as client:
             assert not await client.list(resources.CRDS)
+            assert not await client.list(resources.MUTATING_WEBHOOKS)
             assert not await client.list(resources.VALIDATING_WEBHOOKS)
+
+
+@pytest.fixture
+def another_user():
+    """A folder of root's that others may look into, while we are one of those."""
+    if os.geteuid():
+        pytest.skip("only root can be somebody else")
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name), functools.partial(os.seteuid, 65534)
+        os.seteuid(0)
+
+
+def test_volumes_that_another_user_has_filled_are_told_with_the_remedy(another_user, monkeypatch):
+    volumes, become = another_user
+    (volumes / "cluster").mkdir()
+    (volumes / "cluster").chmod(0o1777)
+    (volumes / "cluster" / "kubeconfig").write_text("root's")
+    (volumes / "existing").write_text("clusters: []")
+    certificates.ensure(volumes / "certificates", ["localhost"])
+    flags = [f"--{name}={volumes / name}" for name in ("embedded", "cluster", "certificates", "existing")]
+    monkeypatch.setattr(sys, "argv", ["compose", *flags, "--profiles=existing"])
+    become()
+    with pytest.raises(SystemExit) as ended:
+        compose.main()
+    assert str(ended.value).startswith(f"{volumes}/certificates/")
+    assert "run with the KAI_USER that the volumes were made with" in str(ended.value)
+
+
+def test_what_is_written_in_vain_leaves_nothing(tmp_path):
+    (tmp_path / "kubeconfig").mkdir()
+    with pytest.raises(IsADirectoryError):
+        files.write_private(tmp_path / "kubeconfig", b"text")
+    assert list(tmp_path.iterdir()) == [tmp_path / "kubeconfig"]
 
 
 @pytest.mark.parametrize(
