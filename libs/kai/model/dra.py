@@ -124,6 +124,12 @@ class DeviceToleration(ApiStruct):
     toleration_seconds: int | None = None
 
 
+class CapacityRequirements(ApiStruct):
+    """Amounts that a device must have at least; a driver's own names may be without its domain."""
+
+    requests: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class DeviceSubRequest(ApiStruct):
     """Devices of one class; one alternative of a prioritised list, or (see below) the whole request."""
 
@@ -133,6 +139,7 @@ class DeviceSubRequest(ApiStruct):
     allocation_mode: str = ""
     count: int = 0
     tolerations: list[DeviceToleration] = msgspec.field(default_factory=list)
+    capacity: CapacityRequirements | None = None
 
 
 class ExactDeviceRequest(DeviceSubRequest):

@@ -105,6 +105,10 @@ def _check_claim(claim: dra.ResourceClaim) -> None:
 def _check_request(request: dra.DeviceSubRequest, where: str, expressions: _Expressions) -> None:
     limits.CLAIM_COUNT.check(request.count, f"{where}.count")
     limits.DEVICE_TOLERATIONS.check_count(request.tolerations, f"{where}.tolerations")
+    if request.capacity is not None:
+        limits.CAPACITIES.check_count(request.capacity.requests, f"{where}.capacity.requests")
+        for name, amount in request.capacity.requests.items():
+            limits.DEVICE_AMOUNT.quantity(amount, f"{where}.capacity.requests[{name}]")
     expressions.check(request.selectors, f"{where}.selectors")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kai.model import limits, names
+from kai.model.dra import ResourceClaim
 from kai.model.ids import PodGroupKey, PodUid
 from kai.model.objects import Node as NodeObject
 from kai.model.objects import Pod
@@ -14,10 +15,12 @@ from kai.snapshot import bounds, nodes, pod_bounds, pods
 from kai.snapshot.accounts import Accounts, discard, facts_of
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.cluster import Cluster
+from kai.snapshot.gpu_slices import GpuSlices
 from kai.snapshot.granted import Granted
 from kai.snapshot.groups import GroupIntake
 from kai.snapshot.kinds import Kind, object_key
 from kai.snapshot.rows import UNKNOWN_GPU_MEMORY_MIB, Node, PodFacts, Task
+from kai.snapshot.shapes import conform
 from kai.snapshot.status import Status
 from kai.snapshot.times import seconds
 
@@ -30,6 +33,7 @@ class Intake:
         self._accounts = accounts
         self._granted = granted
         self._groups = groups
+        self._gpu_slices = GpuSlices()
         #: Columns of extended resources that device classes stand behind.
         self._backed: tuple[int, ...] = ()
         self._gpu_sizes_dirty = False
@@ -68,6 +72,8 @@ class Intake:
                 del known[key]
             else:
                 known[key] = old
+            if kind is Kind.RESOURCE_SLICE:
+                self._gpu_slices.put(key, old)
             raise
 
     def take_out(self, kind: Kind, key: str) -> None:
@@ -285,8 +291,7 @@ class Intake:
         cluster = self._cluster
         name = obj.metadata.name
         known = len(cluster.resources)
-        slices = cluster.objects[Kind.RESOURCE_SLICE].values()
-        dra_gpus = nodes.dra_gpu_devices(slices, node=name) if slices else 0
+        dra_gpus = self._gpu_slices.count(name)
         newest = Node(name=name, row=0, object=obj)
         # Raises, if at all, before anything changes.
         amounts = nodes.describe(newest, obj, cluster.resources, dra_gpus=dra_gpus, backed=self._backed)
@@ -374,11 +379,9 @@ class Intake:
         elif kind is Kind.POD_DISRUPTION_BUDGET:
             cluster.budgets.changed(key)
         elif kind is Kind.RESOURCE_SLICE:
-            name = (obj.get("spec") or {}).get("nodeName", "")
-            node = cluster.nodes.by_name.get(name)
-            if node is not None:
-                slices = cluster.objects[Kind.RESOURCE_SLICE].values()
-                if nodes.dra_gpu_devices(slices, node=name) != node.dra_gpus:
+            for name in sorted(self._gpu_slices.put(key, cluster.objects[kind].get(key))):
+                node = cluster.nodes.by_name.get(name)
+                if node is not None and self._gpu_slices.count(name) != node.dra_gpus:
                     self._put_node(node, node.object)
         elif kind is Kind.DEVICE_CLASS:
             known = len(cluster.resources)
@@ -406,21 +409,10 @@ class Intake:
         return (f"{namespace}/{each.name}" for each in device_claims.claim_entries(pod) if each.name)
 
     def _gpu_claims(self, pod: Pod) -> tuple[tuple[str, int], ...]:
-        """The pod's claims of GPUs, and how many GPUs each asks for."""
+        """The pod's claims of GPUs, and how many GPUs each has got, or asks for."""
         found: list[tuple[str, int]] = []
         for key in self._claim_keys(pod):
             claim = self._cluster.objects[Kind.RESOURCE_CLAIM].get(key)
-            gpus = _gpus_of(claim) if claim is not None else 0
-            if gpus:
-                found.append((key, gpus))
+            if claim is not None and (gpus := device_claims.claimed_gpus(conform(claim, ResourceClaim))):
+                found.append((key, gpus[1]))
         return tuple(found)
-
-
-def _gpus_of(claim: dict[str, Any]) -> int:
-    total = 0
-    for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
-        exactly = request.get("exactly") or request
-        device_class, mode = str(exactly.get("deviceClassName", "")), str(exactly.get("allocationMode", ""))
-        gpus = device_claims.gpus_of_request(device_class, mode, int(exactly.get("count", 1)))
-        total += limits.CLAIM_COUNT.clamp(gpus) if gpus else 0
-    return total

@@ -9,7 +9,6 @@ from kai.model import names
 from kai.model.dra import DEVICE_CLASS_RESOURCE_PREFIX
 from kai.model.objects import Node as NodeObject
 from kai.model.quantity import integer
-from kai.model.rules.device_claims import is_gpu_name
 from kai.model.rules.gpus import shared_memory_mib
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
 from kai.snapshot.rows import UNKNOWN_GPU_MEMORY_MIB, Node
@@ -87,18 +86,3 @@ def same(old: NodeObject, new: NodeObject) -> bool:
         and unavailable(old) == unavailable(new)
         and old.metadata.uid == new.metadata.uid
     )
-
-
-def dra_gpu_devices(slices: Iterable[dict[str, Any]], *, node: str) -> int:
-    """GPUs that resource slices of a node offer.
-
-    A device counts once, however many slices name it.
-    """
-    devices: set[tuple[str, str, str]] = set()
-    for each in slices:
-        spec = each.get("spec") or {}
-        driver = str(spec.get("driver", ""))
-        if spec.get("nodeName") == node and is_gpu_name(driver):
-            pool = str((spec.get("pool") or {}).get("name", ""))
-            devices.update((driver, pool, device["name"]) for device in spec.get("devices") or ())
-    return len(devices)

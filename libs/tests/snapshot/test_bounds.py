@@ -255,7 +255,7 @@ def test_a_claim_that_has_devices_keeps_them_whatever_it_asks_for():
     claim["status"] = {"allocation": {"devices": {"results": [result]}}}
     state.apply(Kind.POD, a_pod("claiming", group="parts", spec=claiming("c")))
     assert state.take(Kind.RESOURCE_CLAIM, claim) is None
-    assert state.task("default/claiming").claims == (("default/c", 1024),)
+    assert state.task("default/claiming").claims == (("default/c", 1),)
     Engine().run(state, NOW)
     state.check()
 

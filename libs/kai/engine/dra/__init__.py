@@ -6,7 +6,7 @@ Facts come in as they change; nothing here watches anything::
     inventory.put_slice(slice) ; inventory.drop_slice(name)
     inventory.put_class(device_class) ; inventory.drop_class(name)
     inventory.forget_node(name)                         # its labels changed, or it left
-    inventory.gpus_of(node)                             # devices of GPU drivers in slices of this node
+    inventory.reaches_shared_gpus(node)                 # GPUs that belong to no node alone
 
     ledger = ClaimLedger(inventory)
     ledger.put_claim(claim) ; ledger.drop_claim("ns/name")

@@ -51,6 +51,20 @@ class UsableDevice:
             found = self.spec.attributes.get(short)
         return None if found is None else (found.integer, found.boolean, found.string, found.version)
 
+    def has(self, amounts: Iterable[tuple[str, str]]) -> bool:
+        """Whether its capacity is at least that, by fully qualified name."""
+        return all(
+            (found := self._capacity(name)) is not None and found >= quantity.parse(amount)
+            for name, amount in amounts
+        )
+
+    def _capacity(self, name: str) -> Decimal | None:
+        domain, _, short = name.rpartition("/")
+        own = domain in ("", self.id.driver)
+        names = (name, short, f"{self.id.driver}/{short}") if own else (name,)
+        found = next(filter(None, map(self.spec.capacity.get, names)), None)
+        return None if found is None else quantity.parse(found.value)
+
     def selected(self, expressions: Iterable[str]) -> bool | SelectorFault:
         """Whether all expressions hold; the first that does not decides, also where it cannot be evaluated.
 
@@ -240,13 +254,14 @@ class Inventory:
         """The devices that draw from a shared counter, and how much each does, be they in use or not."""
         return self._draws.get(counter, {})
 
-    def gpus_of(self, node: str) -> int:
-        """How many devices of drivers whose name contains ``gpu`` belong to this node alone.
-
-        Costs time as :meth:`of_node` does, and by the node's devices.
-        """
-        return sum(
-            1 for device in self.of_node(node).devices if device.node_name and is_gpu_name(device.id.driver)
+    def reaches_shared_gpus(self, node: str) -> bool:
+        """Whether the node can use devices of drivers of GPUs that belong to no node alone."""
+        labels = self.labels_of(node)
+        return any(
+            _reaches(spec, node, labels)
+            and (not spec.per_device_node_selection or _reaches_some(spec.devices, node, labels))
+            for spec in (self._slices[name].spec for name in self._shared)
+            if is_gpu_name(spec.driver)
         )
 
     def of_node(self, node: str) -> NodeDevices:
@@ -263,7 +278,7 @@ class Inventory:
     def candidates(
         self, node: str, class_: dra.DeviceClass, request: dra.DeviceSubRequest, *, namespace: str = ""
     ) -> list[UsableDevice] | SelectorFault:
-        """The node's devices that class and request select and whose taints are tolerated, used or not.
+        """The node's devices that class and request select, large enough and tolerated, used or not.
 
         In the order of :meth:`of_node`, and not to be changed. A fault where a selector cannot be evaluated,
         or where the claim's ``namespace``, which pays for looking at them for the first time, has spent its
@@ -274,7 +289,8 @@ class Inventory:
             (each.key, each.operator, each.value, each.effect) for each in request.tolerations
         )
         devices = self.of_node(node)
-        key = (expressions, tolerations)
+        amounts = tuple(sorted(request.capacity.requests.items())) if request.capacity else ()
+        key = (expressions, tolerations, amounts)
         found = devices.candidates.get(key)
         if found is None:
             cost = sum(map(estimated_cost, expressions)) * len(devices.devices)
@@ -284,7 +300,8 @@ class Inventory:
                     f"than {MOST_EFFORT} units by now"
                 )
             _make_room(devices.candidates)
-            found = devices.candidates[key] = _select(devices.devices, expressions, request.tolerations)
+            having = [each for each in devices.devices if each.has(amounts)]
+            found = devices.candidates[key] = _select(having, expressions, request.tolerations)
         return found
 
     # --- putting a node together ----------------------------------------------------------------
@@ -364,6 +381,10 @@ def _device_reaches(device: dra.Device, node: str, labels: Mapping[str, str]) ->
     if device.node_selector is not None:
         return node_selector(device.node_selector, node, labels)
     return bool(device.all_nodes)
+
+
+def _reaches_some(devices: Iterable[dra.Device], node: str, labels: Mapping[str, str]) -> bool:
+    return any(not each.node_name and _device_reaches(each, node, labels) for each in devices)
 
 
 def _usable(key: tuple[str, str], spec: dra.ResourceSliceSpec, device: dra.Device, node: str) -> UsableDevice:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -121,7 +122,15 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
             return None
         table = self._handle.nodes
         enough = table.idle[:, GPU] + table.releasing[:, GPU] >= wanted
-        return np.asarray(enough, dtype=bool), "Insufficient GPUs"
+        return np.asarray(enough, dtype=bool) | self._reach_shared, "Insufficient GPUs"
+
+    @cached_property
+    def _reach_shared(self) -> Mask:
+        """Nodes with GPUs that others reach, too: these are in no node's amounts."""
+        inventory, nodes = self.ledger.inventory, self._handle.nodes.nodes
+        return np.fromiter(
+            (inventory.reaches_shared_gpus(node.name) for node in nodes), dtype=bool, count=len(nodes)
+        )
 
     def check(self, task: Task, node: Node) -> str | None:
         """Find devices for all claims."""

@@ -1,7 +1,7 @@
-"""Which resource claims a pod has, and how many GPUs a claim asks for: the original's rule.
+"""Which resource claims a pod has, and how many GPUs a claim has, or asks for.
 
-A class or a driver is of GPUs if its name says so. Counted are exact requests: which of several alternatives
-a claim will get is not known before.
+A class or a driver is of GPUs if its name says so: the original's rule. Which of several alternatives a claim
+will get is not known before.
 """
 
 from __future__ import annotations
@@ -67,30 +67,42 @@ def is_gpu_name(name: str) -> bool:
     return "gpu" in name.lower()
 
 
-def gpus_of_request(device_class: str, mode: str, count: int) -> int:
-    """GPUs of one exact request; of all that there are, which is not known before, one is counted."""
-    if not is_gpu_name(device_class):
-        return 0
-    return 1 if mode == "All" else max(count, 1)
-
-
 def claimed_gpus(claim: dra.ResourceClaim) -> tuple[str, int] | None:
     """The device class that a claim's GPUs are counted under (the first one of them), and their number.
 
-    None without GPUs, and for a claim that was made for an extended resource: the pod's requests have it.
+    Counted is what it has got, else what its exact requests ask for; never what is only administered. None
+    without GPUs, and for a claim that was made for an extended resource: the pod's requests have it.
     """
     if claim.annotations.get(dra.EXTENDED_CLAIM_ANNOTATION) == "true":
         return None
-    device_class, count = "", 0
+    allocation = claim.status.allocation
+    found = list(_asked_for(claim) if allocation is None else _received(claim, allocation))
+    return (found[0][0], min(sum(gpus for _, gpus in found), INT64_MAX)) if found else None
+
+
+def _asked_for(claim: dra.ResourceClaim) -> Iterator[tuple[str, int]]:
+    """Device classes, and how many GPUs of them; of all that there are, which is not known before, one."""
     for request in claim.spec.devices.requests:
         exact = request.exactly
-        if exact is None:
-            continue
-        gpus = gpus_of_request(exact.device_class_name, exact.allocation_mode, exact.count)
-        if gpus:
-            device_class = device_class or exact.device_class_name
-            count += gpus
-    return (device_class, min(count, INT64_MAX)) if device_class else None
+        if exact is not None and not exact.admin_access and is_gpu_name(exact.device_class_name):
+            yield exact.device_class_name, 1 if exact.allocation_mode == "All" else max(exact.count, 1)
+
+
+def _received(claim: dra.ResourceClaim, allocation: dra.AllocationResult) -> Iterator[tuple[str, int]]:
+    """The device class of each GPU."""
+    classes = {
+        name: spec.device_class_name
+        for request in claim.spec.devices.requests
+        for name, spec in (
+            [(request.name, request.exactly)]
+            if request.exactly is not None
+            else [(f"{request.name}/{each.name}", each) for each in request.first_available]
+        )
+    }
+    for result in allocation.devices.results:
+        device_class = classes.get(result.request, result.driver)
+        if not result.admin_access and (is_gpu_name(device_class) or is_gpu_name(result.driver)):
+            yield device_class, 1
 
 
 def may_take_gpus(claim: dra.ResourceClaim) -> bool:

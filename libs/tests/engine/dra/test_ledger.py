@@ -404,9 +404,20 @@ def test_a_pod_without_claims_demands_nothing():
     assert fit(ledger, a_claimant("p")).claim_allocations == ()
 
 
-def test_gpu_devices_of_a_node():
-    ledger = a_ledger(a_slice("n1", 3), a_slice("n2", 1, driver="nic.example.com"))
-    assert (ledger.inventory.gpus_of("n1"), ledger.inventory.gpus_of("n2")) == (3, 0)
+@pytest.mark.parametrize("name", ["memory", "gpu.example.com/memory"])
+def test_who_asks_for_capacity_gets_a_device_that_has_it(name):
+    small = a_device("small", capacity={"memory": {"value": "40Gi"}})
+    request = a_request(capacity={"requests": {name: "80Gi"}})
+    ledger = a_ledger(a_slice("n1", [small, "large"]), a_claim("c1", request), a_claim("c2", request))
+    assert devices_of(fit(ledger, a_claimant("p", "c1"))) == {"c1": ["large"]}
+    use(ledger, a_claimant("p", "c1"))
+    unfit(ledger, a_claimant("q", "c2"))
+
+
+def test_a_capacity_that_no_device_tells_is_had_by_none():
+    request = a_request(capacity={"requests": {"other.example.com/memory": "1Gi"}})
+    ledger = a_ledger(a_slice("n1", 1), a_claim("c1", request))
+    unfit(ledger, a_claimant("p", "c1"))
 
 
 # --- extended resources -------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from kai.model.rules.device_claims import (
     ClaimEntry,
     claim_entries,
     claimed_gpus,
-    gpus_of_request,
     is_gpu_name,
     may_take_gpus,
 )
@@ -46,25 +45,13 @@ def test_names_tell_what_is_of_gpus(name, gpu):
     assert is_gpu_name(name) is gpu
 
 
-@pytest.mark.parametrize(
-    ("device_class", "mode", "count", "gpus"),
-    [
-        ("gpu", "ExactCount", 3, 3),
-        ("gpu", "", 0, 1),
-        ("gpu", "All", 0, 1),
-        ("gpu", "All", 7, 1),
-        ("nic", "ExactCount", 3, 0),
-        ("nic", "All", 0, 0),
-    ],
-)
-def test_gpus_of_a_request(device_class, mode, count, gpus):
-    assert gpus_of_request(device_class, mode, count) == gpus
-
-
-def a_claim(*requests, annotations=None):
+def a_claim(*requests, annotations=None, results=None):
     devices = {"requests": [{"name": str(i), **each} for i, each in enumerate(requests)]}
     metadata = {"name": "c", "namespace": "team", "annotations": annotations or {}}
-    return msgspec.convert({"metadata": metadata, "spec": {"devices": devices}}, ResourceClaim)
+    status = {} if results is None else {"allocation": {"devices": {"results": results}}}
+    return msgspec.convert(
+        {"metadata": metadata, "spec": {"devices": devices}, "status": status}, ResourceClaim
+    )
 
 
 def exactly(device_class, **fields):
@@ -79,7 +66,10 @@ ALTERNATIVES = {"firstAvailable": [{"name": "x", "deviceClassName": "gpu", "coun
     [
         ([exactly("gpu.nvidia.com", allocationMode="ExactCount", count=2)], ("gpu.nvidia.com", 2), True),
         ([exactly("gpu.nvidia.com")], ("gpu.nvidia.com", 1), True),
+        ([exactly("gpu", allocationMode="", count=0)], ("gpu", 1), True),
         ([exactly("GPU.example.com", allocationMode="All")], ("GPU.example.com", 1), True),
+        ([exactly("gpu", allocationMode="All", count=7)], ("gpu", 1), True),
+        ([exactly("gpu", count=3, adminAccess=True)], None, True),
         ([exactly("gpu-a", count=2), exactly("gpu-b", count=3)], ("gpu-a", 5), True),
         ([exactly("nic", count=2), exactly("gpu")], ("gpu", 1), True),
         ([exactly("nic.example.com", count=2)], None, False),
@@ -89,7 +79,7 @@ ALTERNATIVES = {"firstAvailable": [{"name": "x", "deviceClassName": "gpu", "coun
         ([], None, False),
     ],
 )
-def test_gpus_of_a_claim(requests, expected, may_take):
+def test_gpus_that_a_claim_asks_for(requests, expected, may_take):
     assert claimed_gpus(a_claim(*requests)) == expected
     assert may_take_gpus(a_claim(*requests)) is may_take
 
@@ -97,3 +87,23 @@ def test_gpus_of_a_claim(requests, expected, may_take):
 def test_a_claim_made_for_an_extended_resource_is_not_counted_twice():
     annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
     assert claimed_gpus(a_claim(exactly("gpu"), annotations=annotations)) is None
+
+
+def result(request, driver="gpu.example.com", **more):
+    return {"request": request, "driver": driver, "pool": "p", "device": "d", **more}
+
+
+@pytest.mark.parametrize(
+    ("requests", "results", "expected"),
+    [
+        ([ALTERNATIVES], [result("0/x"), result("0/x")], ("gpu", 2)),
+        ([exactly("gpu", allocationMode="All")], [result("0")] * 4, ("gpu", 4)),
+        ([exactly("a100")], [result("0")], ("a100", 1)),
+        ([exactly("gpu")], [result("0", "nvidia.com")], ("gpu", 1)),
+        ([exactly("nic")], [result("0", "nic.example.com")], None),
+        ([exactly("gpu", adminAccess=True)], [result("0", adminAccess=True)], None),
+        ([exactly("gpu", count=2)], [], None),
+    ],
+)
+def test_gpus_that_a_claim_has_got(requests, results, expected):
+    assert claimed_gpus(a_claim(*requests, results=results)) == expected
