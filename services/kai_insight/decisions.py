@@ -61,10 +61,10 @@ class SessionBook:
     def take(self, shard: str, update: SessionUpdate) -> None:
         """Take in what the scheduler of a shard publishes."""
         standing = self._standing.setdefault(shard, {})
+        for group in update.forgotten:  # another one of the name may be told of in the same session
+            self._gone(shard, update, group, standing)
         for outcome in update.outcomes:
             self._found(shard, update, outcome, standing)
-        for group in update.forgotten:
-            self._gone(shard, update, group, standing)
         if update.full or update.version == 1:  # the first session of a leader tells of everything, too
             self._compare(shard, update, standing)
         if update.full:

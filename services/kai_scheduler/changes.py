@@ -81,8 +81,6 @@ class ChangeQueue:
         self.pods_with_claims: set[str] = set()
         #: Our pods (uids) that are not bound: when they were created, Unix seconds.
         self.waiting_since: dict[str, float] = {}
-        #: Pod groups that are gone, until somebody asks.
-        self.forgotten: list[str] = []
         #: Is told how the wait of a bound pod for its node ends.
         self.ends: Callable[[Started | Vanished], None] = lambda end: None
         #: Our pods (uids) that are bound and do not run yet, with their nodes.
@@ -229,7 +227,6 @@ class ChangeQueue:
                 self._queues.pop(key, None)
             case Kind.POD_GROUP:
                 self.groups.pop(key, None)
-                self.forgotten.append(key)
             case _:
                 pass
 

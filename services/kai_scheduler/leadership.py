@@ -171,14 +171,12 @@ class Leadership:
     async def _cycle(self) -> CycleResult:
         opened_at, started = self._clock(), time.perf_counter()
         batch = self._changes.take()
-        forgotten, self._changes.forgotten = self._changes.forgotten, []
         usage = self._usage()
         try:
             result = await self._core.cycle(
                 batch, now=opened_at, usage=usage, hurry=lambda: self._changes.prompt
             )
         except Exception:
-            self._changes.forgotten[:0] = forgotten  # to be told by the next that succeeds
             self.cycles.interrupt()
             raise
         took = time.perf_counter() - started
@@ -187,12 +185,12 @@ class Leadership:
             _log.warning("long cycle", seconds=round(took, 2), by_phase=spent)
         # What was decided is given out first; nothing that is told to others can keep it back.
         self._carry_out(result)
-        self._remember_pending(result, forgotten)
+        self._remember_pending(result)
         with self._troubles.cut_off("metrics"):
             self._metrics.cycle(result, seconds=took)
-            self._metrics.forget(forgotten)
+            self._metrics.forget(result.forgotten)
         with self._troubles.cut_off("publication"):
-            message = self.log.record(result, opened_at=opened_at, forgotten=forgotten)
+            message = self.log.record(result, opened_at=opened_at)
             if message is not None:
                 await self._publish(message, result, opened_at)
         self._tell_cycle(batch, result, opened_at=opened_at, usage=usage)
@@ -242,8 +240,8 @@ class Leadership:
             return max(result.next_due - self._clock(), self._settings.schedule_period)
         return self._settings.schedule_period if self._pending else math.inf
 
-    def _remember_pending(self, result: CycleResult, forgotten: list[str]) -> None:
-        self._pending.difference_update(forgotten)
+    def _remember_pending(self, result: CycleResult) -> None:
+        self._pending.difference_update(result.forgotten)
         for outcome in result.outcomes:
             if is_pending(outcome):
                 self._pending.add(outcome.pod_group)

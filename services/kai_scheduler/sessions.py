@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -48,15 +48,13 @@ class SessionLog:
         """Those of the newest session."""
         return self._shares
 
-    def record(
-        self, result: CycleResult, *, opened_at: float, forgotten: Iterable[str] = ()
-    ) -> WatchSessionsResponse | None:
+    def record(self, result: CycleResult, *, opened_at: float) -> WatchSessionsResponse | None:
         """The update of a cycle; None if it changed nothing (the very first always counts)."""
         faults = {(each.kind, each.key): each for each in result.faults}
         new_faults = tuple(each for key, each in faults.items() if self._faults.get(key) != each)
         cured = tuple(key for key in self._faults if key not in faults)
         self._faults = faults
-        gone = tuple(key for key in forgotten if self._outcomes.pop(key, None) is not None)
+        gone = tuple(key for key in result.forgotten if self._outcomes.pop(key, None) is not None)
         outcomes = tuple(item for item in result.outcomes if self._outcomes.get(item.pod_group) != item)
         self._outcomes.update({item.pod_group: item for item in outcomes})
         shares = result.shares if result.shares != self._shares else ()

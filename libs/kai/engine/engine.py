@@ -21,6 +21,7 @@ from kai.engine.plugins import OPENERS
 from kai.engine.queueing.shares import Usage
 from kai.engine.queueing.turns import Turns
 from kai.model.decisions import Cut, CycleResult, PodGroupOutcome, QueuedGroup
+from kai.model.ids import PodGroupKey
 from kai.snapshot.state import ClusterState
 
 T = TypeVar("T")
@@ -157,11 +158,15 @@ class _Cycle:
         self._transaction = Transaction(state)
         #: What is to be told of pod groups.
         self._found: tuple[PodGroupOutcome, ...] = ()
+        #: Pod groups (uids, by key) that are to be forgotten.
+        self._gone: dict[PodGroupKey, str] = {}
 
     def revoke(self) -> None:
         outcomes.unpublish(self._state, self._found)
         self._found = ()
         self._transaction.revoke()
+        self._state.untold(self._gone)
+        self._gone = {}
 
     def _somebody_waits(self, session: Session) -> Callable[[], bool] | None:
         """Pods that were given a place in this cycle wait for its end, too."""
@@ -188,10 +193,11 @@ class _Cycle:
         turns.end()
         started = time.perf_counter()
         cancellation.cancel(session)
+        self._gone = state.take_gone()
         if session.tells:
             if config.params.detailed_fit_errors:
                 detail.detail_pods(session)
-            self._found = outcomes.collect(session)
+            self._found = outcomes.collect(session, gone=self._gone)
         else:
             state.touch_only(())
         # Before what waits is taken back: until then queues are charged for it.
@@ -208,6 +214,7 @@ class _Cycle:
             evictions=tuple(decided.evictions),
             nominations=tuple(decided.nominations),
             outcomes=self._found,
+            forgotten=tuple(self._gone),
             shares=shares,
             faults=(*state.faults.values(), *state.overruled.values()),
             timings=timings,

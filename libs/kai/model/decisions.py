@@ -231,6 +231,9 @@ class CycleResult:
     evictions: tuple[Eviction, ...] = ()
     nominations: tuple[Nomination, ...] = ()
     outcomes: tuple[PodGroupOutcome, ...] = ()
+    #: Pod groups that are gone since the cycle before: deleted, of another node pool, or made anew, of which
+    #: ``outcomes`` tell. What was told of them before counts no longer.
+    forgotten: tuple[PodGroupKey, ...] = ()
     shares: tuple[QueueShare, ...] = ()
     #: Objects that the cycle went on without, whether new or not.
     faults: tuple[Fault, ...] = ()

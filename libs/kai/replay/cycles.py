@@ -243,7 +243,8 @@ class Replay:
         self.take_in(record)
         self.state.settle(record.now)
         told = record.changes.get(Kind.POD_GROUP, ())
-        touched = {*self.state.touched_jobs, *(PodGroupKey(change.key) for change in told)}
+        changed = (PodGroupKey(change.key) for change in told)
+        touched = {*self.state.touched_jobs, *self.state.gone_jobs, *changed}
         result = self.engine.run(self.state, record.now, usage=record.usage, cuts=record.cuts)
         for decided in (result.binds, result.evictions, result.nominations):
             touched.update(each.pod.pod_group for each in decided)

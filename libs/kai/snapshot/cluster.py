@@ -53,6 +53,8 @@ class Cluster:
         #: Jobs with pending tasks; jobs whose tasks changed since a cycle looked.
         self.pending_jobs: dict[PodGroupKey, Job] = {}
         self.touched_jobs: dict[PodGroupKey, Job] = {}
+        #: Uids of jobs that are gone since somebody asked; another pod group may have the key by now.
+        self.gone_jobs: dict[PodGroupKey, str] = {}
         #: Pods that want to be near or away from others.
         self.affine: dict[PodUid, Task] = {}
         #: Requests of other schedulers' pods on ready nodes.

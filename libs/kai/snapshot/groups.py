@@ -156,6 +156,8 @@ class GroupIntake:
         cluster, key = self._cluster, job.key
         self._read_times(job, job.facts)
         cluster.jobs[key] = cluster.touched_jobs[key] = job.queue.jobs[key] = job
+        if cluster.gone_jobs and cluster.gone_jobs.get(key) == job.uid:
+            del cluster.gone_jobs[key]
 
     def _drop_job(self, key: PodGroupKey) -> None:
         cluster = self._cluster
@@ -168,6 +170,7 @@ class GroupIntake:
         del job.queue.jobs[key]
         cluster.pending_jobs.pop(key, None)
         cluster.touched_jobs.pop(key, None)
+        cluster.gone_jobs.setdefault(key, job.uid)
         for task in members:
             self._accounts.attach(task)
         jobs.fell(job)

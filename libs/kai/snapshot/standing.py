@@ -25,6 +25,7 @@ class Standing:
     epoch: int
     rows: Mapping[str, Node]
     touched: tuple[PodGroupKey, ...]
+    gone: Mapping[PodGroupKey, str]
     faults: Mapping[tuple[Kind, str], Fault]
     refusals: Refusals
     kept: KeptValues
@@ -38,6 +39,7 @@ def lend(cluster: Cluster) -> Standing:
         epoch=cluster.nodes.epoch,
         rows=dict(cluster.nodes.by_name),
         touched=tuple(cluster.touched_jobs),
+        gone=dict(cluster.gone_jobs),
         faults=dict(cluster.faults),
         refusals=copy.deepcopy(cluster.refusals),
         kept=cluster.kept,
@@ -52,6 +54,7 @@ def take_back(cluster: Cluster, standing: Standing) -> None:
     cluster.faults.update(standing.faults)
     cluster.refusals = standing.refusals
     touch_only(cluster, standing.touched)
+    cluster.gone_jobs = dict(standing.gone)
     cluster.kept = standing.kept
     cluster.version = standing.version
     if cluster.nodes.by_name == standing.rows:  # else what was derived from the nodes is about other rows

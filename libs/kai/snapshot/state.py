@@ -6,7 +6,7 @@ of the decisions taken since (:class:`~kai.snapshot.rows.PodFacts`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -334,32 +334,35 @@ class ClusterState(Cluster):
         task.nominated = node
 
     def started(self, job: Job, moment: float) -> None:
-        """A job that held nothing began to run then.
-
-        ``moment`` is in Unix seconds.
-        """
+        """A job that held nothing began to run then; ``moment`` is in Unix seconds."""
         job.last_start = moment
 
     def robbed(self, jobs: Iterable[Job], moment: float) -> None:
-        """Jobs were made to give up pods then.
-
-        ``moment`` is in Unix seconds.
-        """
+        """Jobs were made to give up pods then; ``moment`` is in Unix seconds."""
         for job in jobs:
             job.last_eviction = moment
             self.touched_jobs[job.key] = job
 
     def stale(self, job: Job, since: float) -> None:
-        """A job runs with too few pods since then; 0 if it has enough.
-
-        ``since`` is in Unix seconds.
-        """
+        """A job runs with too few pods since then, in Unix seconds; 0 if it has enough."""
         job.stale_since = since
         self.touched_jobs[job.key] = job
 
     def touch_only(self, keys: Iterable[PodGroupKey]) -> None:
         """Just these jobs changed since a cycle looked, as far as they are there."""
         standing.touch_only(self, keys)
+
+    def take_gone(self) -> dict[PodGroupKey, str]:
+        """Uids of the jobs that are gone since this was last asked, by key.
+
+        Of such a key there is no job now, or one of another pod group.
+        """
+        gone, self.gone_jobs = self.gone_jobs, {}
+        return gone
+
+    def untold(self, gone: Mapping[PodGroupKey, str]) -> None:
+        """Nobody was told that these are gone: :meth:`take_gone` names them again."""
+        self.gone_jobs.update(gone)
 
     @staticmethod
     def revoke_bind(task: Task) -> None:

@@ -300,6 +300,16 @@ def test_what_an_attempt_found_before_it_failed_is_told_by_the_next_one() -> Non
     assert told == {"default/large": Outcome.UNSCHEDULABLE, POISON: Outcome.UNSCHEDULABLE}
 
 
+def test_whom_an_attempt_would_have_forgotten_before_it_failed_the_next_one_forgets() -> None:
+    state, engine = one_node(), contained()
+    add(state, a_job("gone", gpus=99), a_job("poison", gpus=1))
+    engine.run(state, NOW)
+    state.remove(Kind.POD_GROUP, "default/gone")
+    with fails_over([POISON], found, "_annotations"):
+        assert engine.run(state, NOW + 1).forgotten == ("default/gone",)
+    assert engine.run(state, NOW + 2).forgotten == ()
+
+
 def test_a_question_that_fails_leaves_the_state_as_it_was() -> None:
     state, engine = one_node(gpus=2), contained()
     add(state, a_job("poison", Part("x", pods=2, min_member=2), Part("y", pods=1), gpus=1))

@@ -1,8 +1,11 @@
 """What a cycle tells pod groups, and each pod of them, about why they wait."""
 
+from msgspec.structs import replace
+
 from kai.engine import Engine, SchedulerConfig
+from kai.model import names
 from kai.model.decisions import Outcome, PodGroupOutcome
-from kai.model.objects import SubGroup
+from kai.model.objects import PodGroup, SubGroup
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import (
@@ -70,6 +73,55 @@ def test_a_pod_of_a_subgroup_that_is_not_there_is_told_which_there_are() -> None
 def test_a_part_of_a_device_that_lacks_a_place_for_its_reservation_is_told_so() -> None:
     state = a_state(a_node("small", gpus=1, pods=1, gpu_memory_mib=40_000), a_job("part", fraction=0.5))
     assert "1 node(s) pod number exceeded" in _told(state, "part").message
+
+
+# --- once, and of those that are there -----------------------------------------------------------
+def _with(group: PodGroup, **meta: object) -> PodGroup:
+    return replace(group, metadata=replace(group.metadata, **meta))
+
+
+def test_a_group_made_anew_under_a_name_is_told_though_the_one_before_was_told_the_same() -> None:
+    state, engine = a_state(nodes(1, gpus=4), a_job("job", gpus=5)), Engine()
+    first = engine.run(state, NOW)
+    state.remove(Kind.POD_GROUP, "default/job")
+    assert engine.run(state, NOW + 1).forgotten == ("default/job",)
+    add(state, _with(a_group("job", queue="team"), uid="second"))
+    again = engine.run(state, NOW + 2)
+    assert (again.outcomes, again.forgotten) == (first.outcomes, ())
+    add(state, _with(a_group("job", queue="team"), uid="third"))
+    at_once = engine.run(state, NOW + 3)
+    assert (at_once.outcomes, at_once.forgotten) == (first.outcomes, ("default/job",))
+    rest = engine.run(state, NOW + 4)
+    assert (rest.outcomes, rest.forgotten) == ((), ())
+
+
+def test_a_group_that_moves_to_another_node_pool_is_forgotten_and_told_anew_when_it_is_back() -> None:
+    group = a_group("job", queue="team")
+    state, engine = a_state(nodes(1, gpus=4), group, a_pod("job-0", group="job", gpus=5)), Engine()
+    first = engine.run(state, NOW)
+    add(state, _with(group, labels={names.NODE_POOL_LABEL: "b"}))
+    gone = engine.run(state, NOW + 1)
+    assert (gone.outcomes, gone.forgotten) == ((), ("default/job",))
+    add(state, group)
+    back = engine.run(state, NOW + 2)
+    assert (back.outcomes, back.forgotten) == (first.outcomes, ())
+
+
+def test_a_group_of_another_node_pool_is_forgotten_once_its_last_pod_here_is_gone() -> None:
+    group = a_group("job", queue="team")
+    state, engine = a_state(nodes(1, gpus=4), group, a_pod("job-0", group="job", gpus=1, node="n0")), Engine()
+    engine.run(state, NOW)
+    add(state, _with(group, labels={names.NODE_POOL_LABEL: "b"}))
+    assert engine.run(state, NOW + 1).forgotten == ()
+    state.remove(Kind.POD, "default/job-0")
+    assert engine.run(state, NOW + 2).forgotten == ("default/job",)
+
+
+def test_a_group_whose_row_is_made_anew_is_not_forgotten() -> None:
+    state, engine = a_state(nodes(1, gpus=4), a_job("job", gpus=5)), Engine()
+    engine.run(state, NOW)
+    add(state, a_group("job", queue="team", priority="build"))
+    assert engine.run(state, NOW + 1).forgotten == ()
 
 
 # --- each node in a line -------------------------------------------------------------------------

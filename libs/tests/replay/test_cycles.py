@@ -8,9 +8,14 @@ import msgspec
 from hypothesis import note
 
 from kai.bench.worlds import NOW, World
+from kai.engine import Engine
+from kai.model import names
 from kai.model.decisions import BindDecision, CycleResult, PodRef
 from kai.model.ids import PodGroupKey, PodUid
-from kai.replay.cycles import Again, CycleRecord, Decided, Replay, read_cycle
+from kai.replay.cycles import Again, CycleRecord, Decided, Replay, read_cycle, take_base, write_cycle
+from kai.snapshot.changes import Changes
+from kai.snapshot.kinds import Kind
+from libs.tests.engine.builders import a_group, a_node, a_pod, a_state
 from libs.tests.engine.random_worlds import WORLDS, fuzz
 from libs.tests.replay.lives import Life
 
@@ -29,6 +34,21 @@ def test_whoever_begins_between_any_two_cycles_decides_as_it_was_decided(world: 
             again = replay.decide(read_cycle(data))
             assert again.same, (first, again.record.number, list(again.differences()))
             replay.state.check()
+
+
+def test_a_group_of_another_node_pool_that_has_no_pod_here_any_more_has_changed() -> None:
+    group = a_group("away", queue="team")
+    group = msgspec.structs.replace(
+        group, metadata=msgspec.structs.replace(group.metadata, labels={names.NODE_POOL_LABEL: "b"})
+    )
+    state, engine = a_state(a_node("n"), group, a_pod("away-0", group="away", node="n")), Engine()
+    engine.run(state, NOW)
+    replay = Replay(take_base(state, engine, now=NOW))
+    for number, changes in enumerate([Changes(), Changes({Kind.POD: {"default/away-0": None}})]):
+        data = write_cycle(changes, CycleResult(), number=number, version=number, now=NOW + number, usage={})
+        again = replay.decide(read_cycle(data))
+        assert again.touched == {"default/away"}
+    assert not replay.state.jobs
 
 
 def test_a_difference_of_any_kind_is_told() -> None:

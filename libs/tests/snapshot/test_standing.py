@@ -31,6 +31,18 @@ def test_what_a_trial_changed_is_as_it_was() -> None:
     assert SECRET.get(state.kept, 0, lambda: "made anew") == "kept"
 
 
+def test_groups_that_were_gone_before_a_trial_are_so_after_it_and_no_others() -> None:
+    state = a_state(a_job("before"), a_job("j"))
+    state.remove(Kind.POD_GROUP, "default/before")
+    group = state.known(Kind.POD_GROUP, "default/j")
+    standing = state.lend()
+    state.take_gone()
+    state.remove(Kind.POD_GROUP, "default/j")
+    add(state, group)
+    state.take_back(standing)
+    assert state.take_gone() == {"default/before": "before"}
+
+
 def test_what_follows_from_nodes_that_moved_is_found_anew() -> None:
     state = a_state(nodes(1), a_job("j", gpus=1))
     state.settle(NOW)

@@ -53,7 +53,8 @@ class Mirror:
         state = self.state
         take_in(state, changes)
         state.settle(now)
-        touched = {*state.touched_jobs, *map(PodGroupKey, changes.objects.get(Kind.POD_GROUP, ()))}
+        changed = map(PodGroupKey, changes.objects.get(Kind.POD_GROUP, ()))
+        touched = {*state.touched_jobs, *state.take_gone(), *changed}
         state.touch_only(())
         self.shard.move(self, touched, at=now, shares=None)
 

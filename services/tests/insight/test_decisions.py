@@ -77,6 +77,15 @@ def test_a_group_is_placed_once_and_gone_once(begun):
     assert stories(begun) == [(1, "Placed", ""), (3, "Gone", "")]
 
 
+def test_a_group_made_anew_stands_for_itself(begun):
+    waits = found(Outcome.UNSCHEDULABLE, "OverLimit")
+    begun.sessions.take("default", update(1, waits))
+    begun.sessions.take("default", update(2, waits, forgotten=("team/train",)))
+    assert stories(begun) == [(1, "Unschedulable", "OverLimit"), (2, "Unschedulable", "OverLimit")]
+    begun.sessions.take("default", update(3, binds=1))
+    assert begun.of(Cycle)[-1].waiting == 1
+
+
 def test_one_that_goes_on_tells_nothing_twice(begun):
     begun.sessions.take("default", update(1, found(Outcome.UNSCHEDULABLE, "OverLimit")))
     second = type(begun)()

@@ -26,6 +26,14 @@ def test_a_full_update_forgets_what_it_does_not_have(build):
     assert book.get("team/c") is not None
 
 
+def test_a_group_made_anew_is_news_though_it_stands_as_the_one_before(build):
+    book = OutcomeBook()
+    book.take("s", an_update(build.outcome()))
+    book.take_news("team/train")
+    assert book.take("s", an_update(build.outcome(), forgotten=("team/train",))) == {"team/train"}
+    assert book.take_news("team/train") is not None
+
+
 def test_a_group_that_moved_belongs_to_the_shard_that_spoke_last(build):
     book = OutcomeBook()
     book.take("old", an_update(build.outcome()))

@@ -47,10 +47,13 @@ def a_log():
     return SessionLog(epoch=5, shard="default", node_pool="")
 
 
-def a_cycle(*outcomes, shares=(), binds=0):
+def a_cycle(*outcomes, shares=(), binds=0, forgotten=()):
     pods = [PodRef(uid=str(n), namespace="ns", name=str(n)) for n in range(binds)]
     return CycleResult(
-        outcomes=outcomes, shares=shares, binds=tuple(BindDecision(pod=pod, node="n") for pod in pods)
+        outcomes=outcomes,
+        forgotten=forgotten,
+        shares=shares,
+        binds=tuple(BindDecision(pod=pod, node="n") for pod in pods),
     )
 
 
@@ -181,9 +184,16 @@ async def test_what_is_old_is_dropped_though_nothing_new_comes():
 async def test_groups_that_are_gone_are_forgotten():
     log = a_log()
     log.record(a_cycle(an_outcome("ns/a"), an_outcome("ns/b")), opened_at=1.0)
-    told = log.record(a_cycle(), opened_at=2.0, forgotten=["ns/a", "ns/never-mentioned"])
+    told = log.record(a_cycle(forgotten=("ns/a", "ns/never-mentioned")), opened_at=2.0)
     assert list(told.forgotten) == ["ns/a"]
     assert [outcome.pod_group for outcome in log.everything().outcomes] == ["ns/b"]
+
+
+async def test_a_group_made_anew_is_told_of_though_it_stands_as_the_one_before():
+    log = a_log()
+    log.record(a_cycle(an_outcome()), opened_at=1.0)
+    told = decode_update(log.record(a_cycle(an_outcome(), forgotten=("ns/g",)), opened_at=2.0))
+    assert (told.forgotten, told.outcomes) == (("ns/g",), (an_outcome(),))
 
 
 async def test_all_watches_end_with_the_term():

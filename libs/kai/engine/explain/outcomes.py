@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from kai.engine.explain import phrases
@@ -30,13 +30,15 @@ _EVICTED: Final = names.LAST_EVICTION_TIMESTAMP
 _IN_FLIGHT = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING)
 
 
-def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
+def collect(session: Session, *, gone: Iterable[PodGroupKey]) -> tuple[PodGroupOutcome, ...]:
     """Outcomes that differ from those of the cycle before; only jobs that changed or wait are looked at.
 
-    A job that runs as its pod group says, and of which nothing was ever said, is passed over.
+    A job that runs as its pod group says, and of which nothing was ever said, is passed over. What was told
+    of those that are ``gone`` since the cycle before counts for no other one of the name.
     """
     state = session.state
     published = _PUBLISHED.of(state.kept)
+    _forget(state, gone)
     changed: list[PodGroupOutcome] = []
     looked_at = {**state.touched_jobs, **state.pending_jobs}
     alike = _Alike(session)
@@ -55,11 +57,6 @@ def collect(session: Session) -> tuple[PodGroupOutcome, ...]:
             changed.append(outcome)
     published.update([(outcome.pod_group, outcome) for outcome in changed])
     state.touch_only(())
-    # Pod groups that are gone are forgotten now and then, as looking for them costs time by all of them.
-    if len(published) > 2 * len(state.jobs) + 64:
-        for key in [key for key in published if key not in state.jobs]:
-            del published[key]
-        alike.forget(published)
     return tuple(changed)
 
 
@@ -93,18 +90,18 @@ class _Alike:
         self._told[key] = now
         return known is now and key not in self._touched
 
-    def forget(self, published: Mapping[PodGroupKey, PodGroupOutcome]) -> None:
-        """Go by what is known of these only."""
-        for key in [key for key in self._told if key not in published]:
-            del self._told[key]
-
 
 def unpublish(state: ClusterState, found: Iterable[PodGroupOutcome]) -> None:
     """Nobody was told these after all: the next cycle tells them, as far as they hold then."""
+    _forget(state, (outcome.pod_group for outcome in found))
+
+
+def _forget(state: ClusterState, keys: Iterable[PodGroupKey]) -> None:
+    """Go by it no longer what these were told."""
     published, told = _PUBLISHED.of(state.kept), _TOLD.of(state.kept)
-    for outcome in found:
-        published.pop(outcome.pod_group, None)
-        told.pop(outcome.pod_group, None)
+    for key in keys:
+        published.pop(key, None)
+        told.pop(key, None)
 
 
 def _nothing_to_say(session: Session, job: Job) -> bool:

@@ -245,7 +245,9 @@ class WatchSessionsResponse(_message.Message):
     def outcomes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodGroupOutcome]: ...
     @_builtins.property
     def forgotten(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pod groups (namespace/name) that no longer exist."""
+        """Pod groups (namespace/name) that no longer exist, are of another shard now, or were made anew: what was
+        told of them before counts no longer. Of one made anew the same session may tell.
+        """
 
     @_builtins.property
     def evictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Eviction]: ...
