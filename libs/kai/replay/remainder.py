@@ -11,15 +11,8 @@ from kai.engine.queueing.turns import PassUnderWay, Turns
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey
 from kai.snapshot.kinds import Kind
+from kai.snapshot.rows import Past
 from kai.snapshot.state import ClusterState
-
-
-class _Times(msgspec.Struct, frozen=True, array_like=True):
-    """Of a pod group; Unix seconds, 0 for never."""
-
-    last_start: float
-    last_eviction: float
-    stale_since: float
 
 
 class Remainder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,8 +20,8 @@ class Remainder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     #: By node and namespace: refusals in a row, times that it was closed, and until when.
     refusals: dict[str, dict[str, tuple[int, int, float]]] = {}
-    #: Of pod groups for which there are any: decisions come before the annotations that record them.
-    times: dict[PodGroupKey, _Times] = {}
+    #: Of pod groups that have one: decisions come before the annotations that record them.
+    times: dict[PodGroupKey, Past] = {}
     #: Pod groups that wait for a place which they were promised, in that order.
     promised: tuple[PodGroupKey, ...] = ()
     #: Pods for which the last cycle foresaw another node than their objects say; empty for none.
@@ -46,11 +39,7 @@ def take(state: ClusterState, turns: Turns) -> Remainder:
     jobs = state.jobs.values()
     return Remainder(
         refusals=state.refusals.told(),
-        times={
-            job.key: _Times(job.last_start, job.last_eviction, job.stale_since)
-            for job in jobs
-            if job.last_start or job.last_eviction or job.stale_since
-        },
+        times={job.key: past for job in jobs if any(past := job.past)},
         promised=PROMISED.of(state.kept),
         nominated={
             task.key: task.nominated
@@ -69,10 +58,9 @@ def put(remainder: Remainder, state: ClusterState, *, faults: Iterable[Fault]) -
     ``faults`` are those of the snapshot's circumstances.
     """
     state.refusals.tell(remainder.refusals)
-    for key, times in remainder.times.items():
+    for key, past in remainder.times.items():
         if (job := state.jobs.get(key)) is not None:
-            job.last_start, job.last_eviction = times.last_start, times.last_eviction
-            job.stale_since = times.stale_since
+            state.inherit(job, past)
     PROMISED.put(state.kept, remainder.promised)
     for pod, node in remainder.nominated.items():
         if (task := state.task(pod)) is not None:

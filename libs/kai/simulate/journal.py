@@ -41,9 +41,7 @@ class Journal:
         state = self.state
         self._standing = state.lend()
         self._asides: dict[PodGroupKey, Fault] = {}
-        self._times = {
-            key: (job.last_start, job.last_eviction, job.stale_since) for key, job in state.jobs.items()
-        }
+        self._pasts = {key: job.past for key, job in state.jobs.items()}
         self._nominated = {uid: task.nominated for uid, task in state.tasks.items() if task.nominated}
         self._waiting = [
             task
@@ -61,8 +59,6 @@ class Journal:
         """
         self._note(kind, object_key(obj))
         self.state.apply(kind, obj)
-        if kind in (Kind.POD_GROUP, Kind.PRIORITY_CLASS):
-            self._tell_times()
 
     def drop(self, kind: Kind, key: str) -> None:
         """Forget an object by ``namespace/name`` or name; for pods there is :meth:`end`."""
@@ -76,18 +72,6 @@ class Journal:
             job = self.state.jobs.get(PodGroupKey(key))
             if job is not None and job.aside is not None:
                 self._asides.setdefault(job.key, job.aside)
-
-    def _tell_times(self) -> None:
-        """A group that stands otherwise than before is another row, and its past is that of the old one."""
-        state = self.state
-        for key, (started, evicted, stale) in self._times.items():
-            job = state.jobs.get(key)
-            if job is not None and job.last_start < started:
-                state.started(job, started)
-            if job is not None and job.last_eviction < evicted:
-                state.robbed((job,), evicted)
-            if job is not None and stale and not job.stale_since:
-                state.stale(job, stale)
 
     # --- pods ----------------------------------------------------------------------------------
     def create(self, pod: Pod) -> Task:
@@ -160,12 +144,8 @@ class Journal:
         for key, fault in self._asides.items():
             state.set_aside(state.jobs[key], fault)
         state.settle(self._standing.now)
-        for key, (started, evicted, stale) in self._times.items():
-            job = state.jobs[key]
-            if (job.last_start, job.last_eviction, job.stale_since) != (started, evicted, stale):
-                state.started(job, started)
-                state.robbed((job,), evicted)
-                state.stale(job, stale)
+        for key, past in self._pasts.items():
+            state.inherit(state.jobs[key], past)
         state.take_back(self._standing)
 
 

@@ -12,7 +12,7 @@ from kai.snapshot import jobs, queues
 from kai.snapshot.accounts import Accounts, facts_of
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.kinds import Kind
-from kai.snapshot.rows import NO_TIMES, Job, JobFacts, Queue, Standing, Task
+from kai.snapshot.rows import NO_TIMES, GroupTimes, Job, JobFacts, Queue, Standing, Task
 from kai.snapshot.status import Status
 from kai.snapshot.times import seconds
 
@@ -45,6 +45,8 @@ class GroupIntake:
         self._system_namespaces = cluster.params.system_namespaces
         #: What is told of queues that stand too deep, by name.
         self._too_deep: dict[str, Fault] = {}
+        #: Rows that groups of other node pools had, which have no pods here now.
+        self._left: dict[PodGroupKey, Job] = {}
         #: How groups stand that name the same: by priority class, preemptibility and namespace.
         self._standings: dict[tuple[str, str, str], Standing] = {}
 
@@ -89,6 +91,7 @@ class GroupIntake:
         """Forget a pod group; its pods stay, and belong to none. One that is not known is ignored."""
         self._cluster.elsewhere.pop(key, None)
         self._cluster.group_objects.pop(key, None)
+        self._left.pop(key, None)
         self._drop_job(key)
 
     def _settle(self) -> None:
@@ -105,13 +108,14 @@ class GroupIntake:
                 self.put_job(group)
             elif not here and key in cluster.jobs:
                 del cluster.group_objects[key]
+                self._left[key] = cluster.jobs[key]
                 self._drop_job(key)
 
     def put_job(self, group: PodGroup) -> None:
         """Make the row of a pod group, or bring it up to date; its pods join it.
 
         Where its shape, queue and standing are as before the row stays; else it is another one, and what
-        others remember of the old one is void.
+        others remember of the old one is void, but not what befell the group.
         """
         cluster = self._cluster
         facts = jobs.facts(group, node_pool=cluster.params.node_pool)
@@ -127,7 +131,7 @@ class GroupIntake:
             and standing == _standing_of(job)
             and job.elsewhere is (key in cluster.elsewhere)
         ):
-            self._read_times(job, facts)
+            self._read_times(job, facts, known=job.facts.times)
             cluster.touched_jobs[job.key] = job
             return
         self.enter(group, key, facts, home=home, standing=standing)
@@ -141,20 +145,26 @@ class GroupIntake:
         """
         cluster = self._cluster
         job = jobs.row(group, facts, home=home, standing=standing, elsewhere=key in cluster.elsewhere)
-        if key in cluster.jobs:
-            self._drop_job(key)
+        old, known = cluster.jobs.get(key) or self._left.pop(key, None), NO_TIMES
+        if old is not None and old.uid == job.uid:
+            job.inherit(old.past)
+            known = old.facts.times
+        self._drop_job(key)
         if not cluster.group_order.needy_first:
             jobs.arrange(job, cluster.group_order)
-        self.add(job)
+        self.add(job, known=known)
         if members := cluster.members.get(key):
             for task in list(members.values()):
                 self._accounts.detach(task)
                 self._accounts.attach(task)
 
-    def add(self, job: Job) -> None:
-        """Let a new row be found; its pods, if there are any, have not joined it yet."""
+    def add(self, job: Job, *, known: GroupTimes = NO_TIMES) -> None:
+        """Let a new row be found; its pods, if there are any, have not joined it yet.
+
+        Of the times that the group's annotations say it has those that are ``known`` already.
+        """
         cluster, key = self._cluster, job.key
-        self._read_times(job, job.facts)
+        self._read_times(job, job.facts, known=known)
         cluster.jobs[key] = cluster.touched_jobs[key] = job.queue.jobs[key] = job
         if cluster.gone_jobs and cluster.gone_jobs.get(key) == job.uid:
             del cluster.gone_jobs[key]
@@ -176,14 +186,13 @@ class GroupIntake:
         jobs.fell(job)
 
     @staticmethod
-    def _read_times(job: Job, facts: JobFacts) -> None:
+    def _read_times(job: Job, facts: JobFacts, *, known: GroupTimes) -> None:
         """Own decisions are newer than what the watch repeats of older ones."""
-        old = job.facts.times if job.facts is not facts else NO_TIMES
         job.facts = facts
         times = facts.times
-        if times is old:
+        if times is known:
             return
-        if times.stale != old.stale:
+        if times.stale != known.stale:
             job.stale_since = seconds(times.stale)
         if times.start:
             job.last_start = max(job.last_start, seconds(times.start))

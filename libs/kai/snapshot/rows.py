@@ -296,12 +296,22 @@ class SubGroupSet(msgspec.Struct, eq=False, kw_only=True):
         return sum(member.ready for member in self.members) >= self.threshold
 
 
+class Past(NamedTuple):
+    """What befell a pod group, and its object does not say, or not yet; Unix seconds, 0 for never."""
+
+    last_start: float = 0.0
+    last_eviction: float = 0.0
+    stale_since: float = 0.0
+    completing: bool = False
+
+
 class Job(msgspec.Struct, eq=False, kw_only=True):
     """One pod group.
 
     Counters are those of all its pod sets together; pods in ``invalid`` are in none. ``pod_sets`` has the
     leaves of the tree below ``root`` by name, in the order of the specification. A change of what the tree is
-    made of, or of who the group is, makes another row (:attr:`JobFacts.shape`), with the same pods.
+    made of, or of who the group is (:attr:`JobFacts.shape`), or of how it stands makes another row with the
+    same pods, and of the same group with the same :attr:`past`.
     """
 
     key: PodGroupKey
@@ -350,6 +360,15 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
 
     def __repr__(self) -> str:
         return f"<Job {self.key}>"
+
+    @property
+    def past(self) -> Past:
+        """What befell it."""
+        return Past(self.last_start, self.last_eviction, self.stale_since, self.completing)
+
+    def inherit(self, past: Past) -> None:
+        """Let this have befallen it."""
+        self.last_start, self.last_eviction, self.stale_since, self.completing = past
 
     @property
     def ready(self) -> bool:

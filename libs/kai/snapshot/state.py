@@ -29,7 +29,7 @@ from kai.snapshot.groups import GroupIntake
 from kai.snapshot.intake import Intake
 from kai.snapshot.kinds import Kind, StateParams, by_kind, object_key
 from kai.snapshot.mementos import Memento, Mementos
-from kai.snapshot.rows import Job, Node, Task
+from kai.snapshot.rows import Job, Node, Past, Task
 from kai.snapshot.spare import Shrinkage, forget_spare
 from kai.snapshot.standing import Standing
 from kai.snapshot.status import Status
@@ -347,6 +347,11 @@ class ClusterState(Cluster):
         """A job runs with too few pods since then, in Unix seconds; 0 if it has enough."""
         job.stale_since = since
         self.touched_jobs[job.key] = job
+
+    @staticmethod
+    def inherit(job: Job, past: Past) -> None:
+        """Let this have befallen a job."""
+        job.inherit(past)
 
     def touch_only(self, keys: Iterable[PodGroupKey]) -> None:
         """Just these jobs changed since a cycle looked, as far as they are there."""

@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 
 import pytest
+from msgspec.structs import replace
 
 from kai.engine import Engine, EngineParams, SchedulerConfig
+from kai.model import names
 from kai.model.decisions import Outcome
 from kai.model.objects import (
     ObjectMeta,
@@ -14,12 +16,14 @@ from kai.model.objects import (
     TopologyLevel,
     TopologySpec,
 )
-from kai.snapshot.state import Kind
+from kai.replay.cycles import Replay, take_base
+from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import (
     NOW,
     a_group,
     a_node,
     a_pod,
+    a_priority_class,
     a_queue,
     a_single,
     add,
@@ -189,6 +193,75 @@ def test_2012_so_it_does_where_the_pod_that_succeeded_is_deleted_as_garbage_is()
     state.remove(Kind.POD, "default/done")
     assert engine.run(state, NOW + 60).evictions == ()
     state.check()
+
+
+def a_finishing_gang() -> tuple[ClusterState, Engine]:
+    """A gang of two of which one pod runs, and the other one succeeded and is gone."""
+    state = one_node((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
+    state.apply(Kind.POD, a_pod("runs", group="job", gpus=1, node="n"))
+    state.apply(Kind.POD, a_pod("done", group="job", gpus=1, node="n", phase="Succeeded"))
+    engine = Engine(AT_ONCE)
+    engine.run(state, NOW)
+    state.remove(Kind.POD, "default/done")
+    return state, engine
+
+
+def reprioritize(state: ClusterState) -> None:
+    add(state, a_priority_class("train", 51))
+
+
+def make_queue_anew(state: ClusterState) -> None:
+    state.remove(Kind.QUEUE, "team")
+    state.settle(NOW + 1)
+    add(state, a_queue("team", parent="top"))
+
+
+def name_another_priority(state: ClusterState) -> None:
+    add(state, a_group("job", queue="team", min_member=2, started=NOW - 500, priority="build"))
+
+
+def want_another_place(state: ClusterState) -> None:
+    near = TopologyConstraint(topology="t", preferred_topology_level="rack")
+    add(state, a_group("job", queue="team", min_member=2, started=NOW - 500, topology=near))
+
+
+def lose_its_node_for_a_while_as_one_of_another_pool(state: ClusterState) -> None:
+    group = state.known(Kind.POD_GROUP, "default/job")
+    add(state, replace(group, metadata=replace(group.metadata, labels={names.NODE_POOL_LABEL: "b"})))
+    state.remove(Kind.NODE, "n")
+    state.settle(NOW + 1)
+    assert "default/job" not in state.jobs
+    add(state, a_node("n", gpus=8))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        reprioritize,
+        make_queue_anew,
+        name_another_priority,
+        want_another_place,
+        lose_its_node_for_a_while_as_one_of_another_pool,
+    ],
+)
+def test_2012_so_it_does_whatever_changes_of_the_group_and_where_it_stands(change):
+    state, engine = a_finishing_gang()
+    change(state)
+    assert engine.run(state, NOW + 60).evictions == ()
+    state.check()
+
+
+def test_2012_a_group_made_anew_inherits_nothing_of_it():
+    state, engine = a_finishing_gang()
+    group = state.known(Kind.POD_GROUP, "default/job")
+    add(state, replace(group, metadata=replace(group.metadata, uid="another")))
+    assert [each.pod.name for each in engine.run(state, NOW + 60).evictions] == ["runs"]
+
+
+def test_2012_whoever_decides_again_from_a_recording_knows_of_it():
+    state, engine = a_finishing_gang()
+    replay = Replay(take_base(state, engine, now=NOW + 1))
+    assert replay.engine.run(replay.state, NOW + 60).evictions == ()
 
 
 def test_2012_a_gang_of_which_a_pod_failed_is_given_up_as_before():

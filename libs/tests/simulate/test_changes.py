@@ -29,6 +29,7 @@ from kai.simulate.changes import (
     made,
 )
 from kai.snapshot import codec
+from kai.snapshot.rows import Past
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state
 from libs.tests.engine.random_worlds import fuzz, random_objects
@@ -281,3 +282,13 @@ def test_what_cannot_be_meant_is_refused(change: Change, said: str) -> None:
         pass
     assert str(refused.value) == said
     assert _bytes(state) == before
+
+
+def test_a_group_that_goes_in_a_trial_has_its_past_afterwards() -> None:
+    state = a_state(a_node("n", gpus=1), a_group("job", queue="team"), a_pod("job-0", group="job", node="n"))
+    state.settle(NOW)
+    past = Past(last_start=NOW - 9, completing=True)
+    state.jobs["default/job"].inherit(past)
+    with made(state, [RemoveWorkload(group="default/job")]):
+        assert not state.jobs
+    assert state.jobs["default/job"].past == past
