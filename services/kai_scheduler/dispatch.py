@@ -7,6 +7,8 @@ guarantees, under any order of events:
 * A decision whose binder went away is handed to another one *unchanged*: executing the same decision
   twice is harmless. It is settled as failed (so that the engine may decide differently) only when nobody
   can act on it any more: a lost binder stops by itself within :data:`LOST_BINDER_SECONDS`.
+* A bind that a binder still does by a decision of an earlier leader ends, too: by its result, by a decision
+  of ours about the pod, or once nobody can do it any more.
 * Everything on one node goes to one binder (rendezvous hash), and stays with it until that is done.
 * The pods of a gang that needs preparation are bound only once all of them are prepared.
 """
@@ -69,10 +71,10 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """A binder still binds this pod for an earlier leader, or has told how that ended (``bound``)."""
+    """A binder still binds this pod for an earlier leader, or that has ended (``bound``)."""
 
     pod_uid: PodUid
-    node: str = ""
+    node: str
     bound: bool | None = None
 
 
@@ -128,6 +130,19 @@ class _Work:
         return Assignment(decision_id=self.decision_id, decision=self.decision, prepare_only=prepare_only)
 
 
+@dataclass(slots=True, eq=False)
+class _Inheritance:
+    """A bind by a decision that is none of ours, or none any more."""
+
+    pod_uid: PodUid
+    node: str
+    #: Who does it; empty where that one is lost.
+    binder: str
+    since: float
+    #: Until when a binder that was lost may still act.
+    acted_on_until: float = 0.0
+
+
 @dataclass(slots=True)
 class _Binder:
     capacity: int
@@ -154,6 +169,8 @@ class Dispatcher:
         self._binders: dict[str, _Binder] = {}
         #: Node -> binder and number of decisions that it has for that node.
         self._busy_nodes: dict[str, tuple[str, int]] = {}
+        #: By decision id; none is of a pod that one of our own decisions is about.
+        self._inherited: dict[str, _Inheritance] = {}
 
     def __len__(self) -> int:
         return len(self._work)
@@ -177,6 +194,7 @@ class Dispatcher:
         is_gang: Callable[[str], bool] = bool,
     ) -> list[Instruction]:
         """New decisions, each for a pod that has no unsettled one."""
+        self._disinherit(decision.pod.uid for decision in decisions)
         by_group: dict[str, list[BindDecision]] = {}
         for decision in decisions:
             by_group.setdefault(decision.pod.pod_group, []).append(decision)
@@ -196,7 +214,7 @@ class Dispatcher:
         for item in in_flight:
             work = self._work.get(item.decision_id)
             if work is None:
-                told.append(Inherited(item.pod_uid, item.node))
+                told += self._inherit(item, binder, now)
             elif work.phase is _Phase.WAITING:
                 self._give(work, binder, now)
         return told + self._hand_out(now)
@@ -206,6 +224,9 @@ class Dispatcher:
         gone = self._binders.pop(binder, None)
         if gone is None:
             return []
+        for bind in self._inherited.values():
+            if bind.binder == binder:
+                bind.binder, bind.acted_on_until = "", now + LOST_BINDER_SECONDS
         for work in list(gone.work.values()):
             self._take_back(work)
             work.acted_on_until = now + LOST_BINDER_SECONDS
@@ -221,8 +242,7 @@ class Dispatcher:
         for result in results:
             work = self._work.get(result.decision_id)
             if work is None:
-                if not result.decision_id.startswith(f"{self.epoch}-"):
-                    told.append(Inherited(result.pod_uid, bound=result.status is ResultStatus.BOUND))
+                told += self._end_inherited(result.decision_id, bound=result.status is ResultStatus.BOUND)
             elif result.status is ResultStatus.BOUND:
                 told += self._settle(work, bound=True, now=now)
             elif work.binder != binder:
@@ -243,12 +263,36 @@ class Dispatcher:
                 told += self._failed(work, NOBODY, now=now)
             elif work.phase is _Phase.FAILED and now > work.acted_on_until:
                 told += self._settle(work, bound=False, now=now)
+        for decision_id, bind in list(self._inherited.items()):
+            if not bind.binder and now > bind.acted_on_until:
+                told += self._end_inherited(decision_id, bound=False)
         silent = {
             work.binder
             for work in self._work.values()
             if work.phase is _Phase.SENT and now > work.sent_at + EXECUTION_SECONDS
+        } | {
+            bind.binder
+            for bind in self._inherited.values()
+            if bind.binder and now > bind.since + EXECUTION_SECONDS
         }
         return told + [Cut(binder) for binder in sorted(silent)]
+
+    # --- of earlier leaders --------------------------------------------------------------------
+    def _inherit(self, item: InFlight, binder: str, now: float) -> list[Instruction]:
+        if any(work.decision.pod.uid == item.pod_uid for work in self._work.values()):
+            return []
+        self._inherited[item.decision_id] = _Inheritance(item.pod_uid, item.node, binder, now)
+        return [Inherited(item.pod_uid, item.node)]
+
+    def _end_inherited(self, decision_id: str, *, bound: bool) -> list[Instruction]:
+        bind = self._inherited.pop(decision_id, None)
+        return [] if bind is None else [Inherited(bind.pod_uid, bind.node, bound)]
+
+    def _disinherit(self, pod_uids: Iterable[PodUid]) -> None:
+        """What becomes of these pods is for decisions of ours to say."""
+        if self._inherited:
+            ours = set(pod_uids)
+            self._inherited = {key: bind for key, bind in self._inherited.items() if bind.pod_uid not in ours}
 
     # --- gangs ---------------------------------------------------------------------------------
     def _prepared(self, work: _Work, now: float) -> list[Instruction]:

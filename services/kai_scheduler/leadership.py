@@ -274,8 +274,8 @@ class Leadership:
                 self._changes.note(BindUnderWay(uid, node))
             case Inherited(uid, _, True):
                 self._changes.note(BindDone(uid), Urgency.SOON)
-            case Inherited(uid):
-                self._changes.note(BindFailed(uid))
+            case Inherited(uid, node):
+                self._changes.note(BindFailed(uid, node))
 
     def _settled(self, decision: BindDecision, *, bound: bool, reason: str) -> None:
         uid = decision.pod.uid

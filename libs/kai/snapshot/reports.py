@@ -9,6 +9,7 @@ import msgspec
 from kai.model.ids import PodUid
 
 if TYPE_CHECKING:
+    from kai.snapshot.rows import PodFacts
     from kai.snapshot.state import ClusterState
 
 
@@ -19,8 +20,10 @@ class BindUnderWay(msgspec.Struct, frozen=True, tag=True):
     node: str
 
     def enter(self, state: ClusterState) -> None:
-        """Let the state know."""
-        state.assume_bind(self.uid, self.node)
+        """Let the state know, unless it knows more: that the pod has a node, or a newer decision about it."""
+        facts = _facts(state, self.uid)
+        if facts is not None and not (facts.node_name or facts.assumed_node):
+            state.assume_bind(self.uid, self.node)
 
 
 class BindDone(msgspec.Struct, frozen=True, tag=True):
@@ -37,10 +40,14 @@ class BindFailed(msgspec.Struct, frozen=True, tag=True):
     """A bind had no effect, and may be decided anew."""
 
     uid: PodUid
+    #: Where an earlier leader would have had it; empty for a decision of the one that leads.
+    node: str = ""
 
     def enter(self, state: ClusterState) -> None:
-        """Let the state know."""
-        state.bind_failed(self.uid)
+        """Let the state know, unless the pod is being bound to another node by now."""
+        facts = _facts(state, self.uid)
+        if facts is not None and self.node in ("", facts.assumed_node):
+            state.bind_failed(self.uid)
 
 
 class EvictionFailed(msgspec.Struct, frozen=True, tag=True):
@@ -74,6 +81,11 @@ class PodRan(msgspec.Struct, frozen=True, tag=True):
     def enter(self, state: ClusterState) -> None:
         """Let the state know."""
         state.refusals.ran(self.node, namespace=self.namespace)
+
+
+def _facts(state: ClusterState, uid: PodUid) -> PodFacts | None:
+    task = state.tasks.get(uid)
+    return task.facts if task is not None else None
 
 
 Report: TypeAlias = BindUnderWay | BindDone | BindFailed | EvictionFailed | PodRefused | PodRan

@@ -12,6 +12,8 @@ from kai.engine import Engine
 from kai.model import names
 from kai.model.objects import Condition, PodGroup, SubGroup, TopologyConstraint
 from kai.snapshot import codec
+from kai.snapshot.accounts import facts_of
+from kai.snapshot.reports import BindFailed, BindUnderWay
 from kai.snapshot.state import ClusterState, Kind
 from kai.snapshot.status import Status
 
@@ -321,3 +323,38 @@ def test_what_is_gone_does_not_wait_for_a_garbage_collection() -> None:
         assert not gc.collect()
     finally:
         gc.enable()
+
+
+# --- binds that an earlier leader decided ---------------------------------------------------------
+def test_an_earlier_bind_counts_until_it_fails() -> None:
+    state = _fresh(_final_objects())
+    task = state.tasks["default-part-2"]
+    before = _sums(state)
+    BindUnderWay(task.uid, "node-1").enter(state)
+    assert task.status is Status.BINDING
+    BindFailed(task.uid, "node-1").enter(state)
+    assert task.status is Status.PENDING
+    assert _sums(state) == before
+
+
+def test_an_earlier_bind_changes_nothing_of_a_pod_that_has_a_node() -> None:
+    state = _fresh(_final_objects())
+    task = state.tasks["default-part-2"]
+    state.apply(Kind.POD, a_pod("part-2", group="parts", gpu_memory_mib=4_000, node="node-1", groups=("g1",)))
+    before = _sums(state)
+    for node in ("node-0", "node-1"):
+        BindUnderWay(task.uid, node).enter(state)
+        BindFailed(task.uid, node).enter(state)
+        assert (task.status, facts_of(task).node_name) == (Status.RUNNING, "node-1")
+    assert _sums(state) == before
+
+
+def test_an_earlier_bind_changes_nothing_of_a_pod_about_which_there_is_a_newer_decision() -> None:
+    state = _fresh(_final_objects())
+    task = state.tasks["default-part-2"]
+    state.assume_bind(task.uid, "node-1", groups=("g1",))
+    before = _sums(state)
+    BindUnderWay(task.uid, "node-0").enter(state)
+    BindFailed(task.uid, "node-0").enter(state)
+    assert (facts_of(task).assumed_node, task.groups) == ("node-1", ("g1",))
+    assert _sums(state) == before

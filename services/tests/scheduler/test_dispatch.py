@@ -175,7 +175,61 @@ def test_what_a_binder_does_for_an_earlier_leader_is_told_and_so_is_its_end():
     in_flight = [InFlight(decision_id="3-9", pod_uid="u", node="n1", epoch=3)]
     assert dispatcher.connect("b1", capacity=1, in_flight=in_flight, now=NOW) == [Inherited("u", "n1")]
     late = Result(decision_id="3-9", pod_uid="u", status=ResultStatus.FAILED)
-    assert dispatcher.results("b1", [late], now=NOW) == [Inherited("u", bound=False)]
+    assert dispatcher.results("b1", [late], now=NOW) == [Inherited("u", "n1", bound=False)]
+    assert dispatcher.results("b1", [late], now=NOW) == []
+
+
+EARLIER = [InFlight(decision_id="3-9", pod_uid="uid-p", node="n1", epoch=3)]
+
+
+def test_what_a_lost_binder_did_for_an_earlier_leader_ends_once_it_cannot_act_any_more():
+    dispatcher = a_dispatcher()
+    dispatcher.connect("b1", capacity=1, in_flight=EARLIER, now=NOW)
+    dispatcher.disconnect("b1", now=NOW + 1)
+    assert dispatcher.tick(now=NOW + 1 + LOST_BINDER_SECONDS) == []
+    assert dispatcher.tick(now=NOW + 2 + LOST_BINDER_SECONDS) == [Inherited("uid-p", "n1", bound=False)]
+    assert dispatcher.tick(now=NOW + 3 + LOST_BINDER_SECONDS) == []
+
+
+def test_it_goes_on_where_the_binder_is_back_with_it_and_ends_where_it_is_back_without():
+    dispatcher = a_dispatcher()
+    late = NOW + 3 + LOST_BINDER_SECONDS
+    for in_flight, told in ((EARLIER, []), ([], [Inherited("uid-p", "n1", bound=False)])):
+        dispatcher.connect("b1", capacity=1, in_flight=EARLIER, now=NOW)
+        dispatcher.disconnect("b1", now=NOW + 1)
+        dispatcher.connect("b1", capacity=1, in_flight=in_flight, now=NOW + 2)
+        assert dispatcher.tick(now=late) == told
+
+
+def test_a_binder_that_does_not_tell_how_it_ends_is_cut_off():
+    dispatcher = a_dispatcher()
+    dispatcher.connect("b1", capacity=1, in_flight=EARLIER, now=NOW)
+    assert dispatcher.tick(now=NOW + EXECUTION_SECONDS) == []
+    assert dispatcher.tick(now=NOW + EXECUTION_SECONDS + 1) == [Cut("b1")]
+
+
+def test_where_a_decision_of_ours_is_about_the_pod_nothing_of_an_earlier_one_is_told():
+    late = Result(decision_id="3-9", pod_uid="uid-p", status=ResultStatus.FAILED)
+    before, after = a_dispatcher("b2"), a_dispatcher("b2")
+    before.decide([a_decision("p")], now=NOW)
+    assert before.connect("b1", capacity=1, in_flight=EARLIER, now=NOW) == []
+    after.connect("b1", capacity=1, in_flight=EARLIER, now=NOW)
+    after.decide([a_decision("p")], now=NOW)
+    for dispatcher in (before, after):
+        assert dispatcher.results("b1", [late], now=NOW) == []
+
+
+def test_a_decision_of_ours_that_nobody_took_is_inherited_from_a_binder_that_does_it_after_all():
+    dispatcher = a_dispatcher("b1")
+    _, item = sent(dispatcher.decide([a_decision("p")], now=NOW))["p"]
+    dispatcher.disconnect("b1", now=NOW)
+    later = NOW + 1 + max(DECISION_SECONDS, LOST_BINDER_SECONDS)
+    assert settled(dispatcher.tick(now=later))["p"].reason == NOBODY
+    in_flight = [InFlight(decision_id=item.decision_id, pod_uid="uid-p", node="n1", epoch=7)]
+    told = dispatcher.connect("b1", capacity=1, in_flight=in_flight, now=later)
+    assert told == [Inherited("uid-p", "n1")]
+    told = dispatcher.results("b1", [failed(item)], now=later)
+    assert told == [Inherited("uid-p", "n1", bound=False)]
 
 
 def test_a_binder_without_results_is_cut_off():
