@@ -93,6 +93,13 @@ class Core:
         """Bring the state up to date, and decide nothing."""
         await self.ask(lambda state: self._fold(state, batch))
 
+    async def settle(self, *, now: float) -> None:
+        """Do what a cycle does beside deciding, where none will come soon.
+
+        Before it nobody was told of any pod group, so those that are gone are nobody's to forget.
+        """
+        await self.ask(lambda state: _settle(state, now))
+
     async def cycle(
         self,
         batch: Changes,
@@ -147,6 +154,15 @@ class Core:
             self.corrected += taken.surplus + taken.missing
             _log.error("state differed from a relist", surplus=taken.surplus, missing=taken.missing)
         self.faults = tuple(state.faults.values())
+
+
+def _settle(state: ClusterState, now: float) -> None:
+    state.take_gone()
+    try:
+        state.settle(now)
+    except Exception:
+        state.mend()
+        raise
 
 
 def _tell(rejection: Rejection) -> None:

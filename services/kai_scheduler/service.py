@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
@@ -107,7 +108,7 @@ class SchedulerService:
         cache = await self._open_cache(stack)
         publisher = self._start_publisher(host, cache, troubles)
         usage = await self._start_usage(host, cache, metrics, troubles, changes, stack)
-        standby = await self._start_watching(host, core, changes)
+        standby = await self._start_watching(host, core, changes, troubles)
         host_name = advertised_host(settings.advertise_host, listen=settings.grpc_listen)
         elector = host.elector(settings.lease_name, endpoint=f"{host_name}:{port}")
 
@@ -136,7 +137,9 @@ class SchedulerService:
 
         await _unless_stopping(host, lead())
 
-    async def _start_watching(self, host: Host, core: Core, changes: ChangeQueue) -> asyncio.Task[None]:
+    async def _start_watching(
+        self, host: Host, core: Core, changes: ChangeQueue, troubles: Troubles
+    ) -> asyncio.Task[None]:
         """Start all watches, and the standby; return once everything that exists is in the state."""
         settings = self.settings
         assignments = Assignments(changes.sink(Kind.POD), scheduler_name=settings.scheduler_name)
@@ -155,7 +158,7 @@ class SchedulerService:
         for reflector, sink in pairs:
             host.start(reflector.run(sink), name=f"watch {reflector.resource.plural}")
         host.start(self._follow_assignments(host.client, assignments), name="follow assignments")
-        standby = host.start(_stand_by(core, changes), name="standby")
+        standby = host.start(stand_by(core, changes, troubles), name="standby")
         for event in synced.values():
             await event.wait()
         await core.fold(changes.take())
@@ -305,8 +308,10 @@ async def _unless_stopping(host: Host, work: Coroutine[Any, Any, None]) -> None:
         working.result()
 
 
-async def _stand_by(core: Core, changes: ChangeQueue) -> None:
-    """Keep the state current without deciding anything."""
+async def stand_by(core: Core, changes: ChangeQueue, troubles: Troubles) -> None:
+    """Keep the state current without deciding anything, until cancelled; it grows with the cluster only."""
     while True:
         await changes.wait()
         await core.fold(changes.take())
+        with troubles.cut_off("standby"):
+            await core.settle(now=time.time())

@@ -360,7 +360,7 @@ class ClusterState(Cluster):
     def take_gone(self) -> dict[PodGroupKey, str]:
         """Uids of the jobs that are gone since this was last asked, by key.
 
-        Of such a key there is no job now, or one of another pod group.
+        Of such a key there is no job now, or one of another pod group. Who keeps a state asks now and then.
         """
         gone, self.gone_jobs = self.gone_jobs, {}
         return gone
