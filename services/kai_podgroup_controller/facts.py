@@ -39,7 +39,6 @@ from kai.model.rules.minimums import pods_at_once
 PENDING: Final = "Pending"
 RUNNING: Final = "Running"
 POD_SCHEDULED: Final = "PodScheduled"
-DEFAULT_NODE_POOL: Final = "default"
 
 _NO_CONDITION: Final = ("", "", "")
 
@@ -182,7 +181,7 @@ def watched_group(group: PodGroup, *, node_pool_label_key: str) -> WatchedGroup:
         resource_version=version(meta.resource_version),
         owner_pods=_owner_pods(meta.owner_references or ()),
         owner=next(iter(meta.owner_references or ()), None),
-        node_pool=group.labels.get(node_pool_label_key) or DEFAULT_NODE_POOL,
+        node_pool=group.labels.get(node_pool_label_key) or names.DEFAULT_NODE_POOL,
         priority_class=spec.priority_class_name,
         preemptibility=spec.preemptibility,
         mark_unschedulable=spec.mark_unschedulable is not False,

@@ -310,7 +310,7 @@ class Leadership:
         self._metrics.evicted_of(
             eviction.pod.pod_group,
             uid=group.uid if group is not None else "",
-            node_pool=self._settings.partition_label_value,
+            node_pool=self._settings.state_params.pool_name,
             action=eviction.action,
         )
 

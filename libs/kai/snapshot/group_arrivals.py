@@ -80,7 +80,7 @@ class GroupArrivals:
     def _alike(self, group: PodGroup, home: Queue) -> _Alike:
         bounds.check(Kind.POD_GROUP, group)
         namespace = group.metadata.namespace
-        facts = jobs.facts(group, node_pool=self._cluster.params.node_pool)
+        facts = jobs.facts(group, pool_name=self._cluster.params.pool_name)
         standing = self._groups.standing(facts, namespace, home=home)
         row = jobs.row(group, facts, home=home, standing=standing, elsewhere=False)
         jobs.arrange(row, self._cluster.group_order)

@@ -118,7 +118,7 @@ class GroupIntake:
         others remember of the old one is void, but not what befell the group.
         """
         cluster = self._cluster
-        facts = jobs.facts(group, node_pool=cluster.params.node_pool)
+        facts = jobs.facts(group, pool_name=cluster.params.pool_name)
         home = self._home(facts.queue)
         standing = self.standing(facts, group.metadata.namespace, home=home)
         key = PodGroupKey(group.key)

@@ -23,8 +23,8 @@ from kai.snapshot.rows import (
 from kai.snapshot.times import lasting, seconds
 
 
-def facts(group: PodGroup, *, node_pool: str) -> JobFacts:
-    """What rows depend on."""
+def facts(group: PodGroup, *, pool_name: str) -> JobFacts:
+    """What rows depend on; ``pool_name`` is what conditions call the node pool that is scheduled here."""
     spec = group.spec
     conditions = group.status.scheduling_conditions if group.status else None
     return JobFacts(
@@ -32,10 +32,9 @@ def facts(group: PodGroup, *, node_pool: str) -> JobFacts:
         priority_class=spec.priority_class_name,
         preemptibility=spec.preemptibility,
         mark_unschedulable=spec.mark_unschedulable is not False,
-        backoff=-1 if spec.scheduling_backoff is None else spec.scheduling_backoff,
         preemption_delay=(lasting(delay, default=0.0) or 0.0) if (delay := spec.preemption_delay) else 0.0,
         staleness_grace=lasting(grace) if (grace := spec.staleness_grace_period) else None,
-        failed_here=bool(conditions) and (conditions or [])[-1].node_pool == node_pool,
+        attempted=bool(spec.scheduling_backoff == 1 and conditions and conditions[-1].node_pool == pool_name),
         conditions=bool(conditions),
         times=times(group.annotations),
         shape=shape(group),

@@ -103,6 +103,11 @@ class StateParams:
         return not key or labels.get(key, "") == self.node_pool
 
     @property
+    def pool_name(self) -> str:
+        """What users call the node pool."""
+        return self.node_pool or names.DEFAULT_NODE_POOL
+
+    @property
     def system_namespaces(self) -> frozenset[str]:
         """Where priorities of the system may be used."""
         return frozenset(

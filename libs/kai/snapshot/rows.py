@@ -422,11 +422,10 @@ class JobFacts(msgspec.Struct, eq=False, kw_only=True):
     priority_class: str
     preemptibility: str
     mark_unschedulable: bool
-    backoff: int
     preemption_delay: float
     staleness_grace: float | None
-    #: The newest scheduling condition is about this node pool.
-    failed_here: bool
+    #: It wants a single attempt, and had it in this node pool: its newest scheduling condition is about that.
+    attempted: bool
     #: Whether it has scheduling conditions of any kind.
     conditions: bool
     times: GroupTimes

@@ -1,13 +1,16 @@
 """What a cycle tells pod groups, and each pod of them, about why they wait."""
 
+from typing import Any
+
+import pytest
 from msgspec.structs import replace
 
 from kai.engine import Engine, SchedulerConfig
 from kai.model import names
 from kai.model.decisions import Outcome, PodGroupOutcome
-from kai.model.objects import PodGroup, SubGroup
+from kai.model.objects import PodGroup, PodGroupStatus, SchedulingCondition, SubGroup
 from kai.snapshot import codec
-from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.state import ClusterState, Kind, StateParams
 from libs.tests.engine.builders import (
     NOW,
     a_group,
@@ -17,6 +20,7 @@ from libs.tests.engine.builders import (
     a_queue,
     a_state,
     add,
+    bound_keys,
     config,
     nodes,
     outcomes,
@@ -76,8 +80,8 @@ def test_a_part_of_a_device_that_lacks_a_place_for_its_reservation_is_told_so() 
 
 
 # --- once, and of those that are there -----------------------------------------------------------
-def _with(group: PodGroup, **meta: object) -> PodGroup:
-    return replace(group, metadata=replace(group.metadata, **meta))
+def _with(obj: Any, **meta: object) -> Any:
+    return replace(obj, metadata=replace(obj.metadata, **meta))
 
 
 def test_a_group_made_anew_under_a_name_is_told_though_the_one_before_was_told_the_same() -> None:
@@ -122,6 +126,31 @@ def test_a_group_whose_row_is_made_anew_is_not_forgotten() -> None:
     engine.run(state, NOW)
     add(state, a_group("job", queue="team", priority="build"))
     assert engine.run(state, NOW + 1).forgotten == ()
+
+
+# --- a single attempt ----------------------------------------------------------------------------
+def _after_an_attempt(group: PodGroup, pool: str) -> PodGroup:
+    """What it says once it is told that a node pool cannot take it."""
+    told = SchedulingCondition(type="UnschedulableOnNodePool", node_pool=pool, status="True")
+    return replace(group, status=PodGroupStatus(scheduling_conditions=[told]))
+
+
+@pytest.mark.parametrize(("pool", "label"), [("default", ""), ("b", "b")])
+def test_a_group_that_wants_a_single_attempt_has_one_and_its_outcome_stands(pool: str, label: str) -> None:
+    labels = {names.NODE_POOL_LABEL: label} if label else {}
+    group = _with(a_group("job", queue="team"), labels=labels)
+    group = replace(group, spec=replace(group.spec, scheduling_backoff=1))
+    queues = [_with(each, labels=labels) for each in (a_queue("top"), TEAM)]
+    pod, node = a_pod("job-0", group="job", gpus=5), a_node("n", gpus=4, labels=labels)
+    state, engine = a_state(queues, node, group, pod, params=StateParams(node_pool=label)), Engine()
+    assert "the pod asks for 5 GPUs" in outcomes(engine.run(state, NOW))["job"].message
+    add(state, _after_an_attempt(group, "another"))
+    assert engine.run(state, NOW + 1).outcomes == ()
+    add(state, _after_an_attempt(group, pool), a_node("n", gpus=8, labels=labels))
+    result = engine.run(state, NOW + 2)
+    assert (result.binds, result.outcomes) == ((), ())
+    add(state, group)
+    assert bound_keys(engine.run(state, NOW + 3)) == ["default/job-0"]
 
 
 # --- each node in a line -------------------------------------------------------------------------

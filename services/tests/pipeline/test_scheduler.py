@@ -253,7 +253,7 @@ async def test_a_victim_is_deleted_and_the_winner_takes_its_place(cluster):
             "podgroup": "pg-low",
             "namespace": "default",
             "uid": group["metadata"]["uid"],
-            "nodepool": "",
+            "nodepool": "default",
             "action": "preempt",
         }
         assert scheduler.metrics.get_sample_value("kai_pod_group_evicted_pods_total", labels) == 1

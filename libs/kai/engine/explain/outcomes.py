@@ -44,7 +44,7 @@ def collect(session: Session, *, gone: Iterable[PodGroupKey]) -> tuple[PodGroupO
     alike = _Alike(session)
     for key in sorted(looked_at):
         job = state.jobs.get(key)
-        if job is None or (alike.any and alike.was_told(key)):
+        if job is None or (alike.any and alike.was_told(key)) or _stands(job):
             continue
         annotations = {} if job.aside is not None else _annotations(job)
         if not _nothing_to_say(session, job):
@@ -102,6 +102,17 @@ def _forget(state: ClusterState, keys: Iterable[PodGroupKey]) -> None:
     for key in keys:
         published.pop(key, None)
         told.pop(key, None)
+
+
+def _stands(job: Job) -> bool:
+    """Whether what was told of its single attempt stands: nothing else keeps it from another one."""
+    return bool(
+        job.facts.attempted
+        and job.pending
+        and not (job.active_allocated or job.stale_since or job.error)
+        and job.queue.leaf
+        and job.ready
+    )
 
 
 def _nothing_to_say(session: Session, job: Job) -> bool:

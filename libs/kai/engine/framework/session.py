@@ -472,11 +472,7 @@ def _allocatable(state: ClusterState) -> list[Job]:
     return [
         job
         for job in state.pending_jobs.values()
-        if job.queue.leaf
-        and not job.error
-        # A group that wants a single attempt had it, and it failed in this node pool.
-        and not (job.facts.backoff == 1 and job.facts.failed_here)
-        and job.ready
+        if job.queue.leaf and not job.error and not job.facts.attempted and job.ready
     ]
 
 

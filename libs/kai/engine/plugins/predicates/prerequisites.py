@@ -24,7 +24,7 @@ class LargestNode(PreFilter):
 
     def __init__(self, handle: Handle) -> None:
         table = handle.nodes
-        self._pool = handle.params.node_pool or "default"
+        self._pool = handle.params.pool_name
         self._resources = handle.resources
         stamp = (table.epoch, table.allocatable.shape[1])
         self._most = _LARGEST.get(
