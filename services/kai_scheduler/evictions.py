@@ -115,33 +115,35 @@ class Evictor:
         eviction = attempt.eviction
         try:
             await self._evict(eviction)
-        except (errors.NotFound, errors.Conflict):
-            return True  # gone already, or another pod of the same name: it is not there any more
-        except (errors.TransportError, errors.ServerError) as error:
-            if asyncio.get_running_loop().time() - attempt.began < PATIENCE_SECONDS:
-                _log.warning(
-                    "not known whether a pod is evicted; asking again",
-                    pod=_key(eviction),
-                    reason=str(error),
-                )
-                return False
-            return await self._look(eviction, error)
+        except errors.NotFound:
+            return True
+        except (errors.Conflict, errors.TransportError, errors.ServerError) as error:
+            late = asyncio.get_running_loop().time() - attempt.began >= PATIENCE_SECONDS
+            # What conflicts may be that another pod has its name now, or that somebody else wrote to it.
+            stays = await self._stays(eviction) if late or isinstance(error, errors.Conflict) else None
+            if stays is False:
+                return True
+            if stays and late:
+                self._troubles.note("eviction", error, about=_key(eviction))
+                self._give_up(eviction, f"the server fails at it: {error}")
+                return True
+            _log.warning(
+                "not known whether a pod is evicted; asking again", pod=_key(eviction), reason=str(error)
+            )
+            return False
         _log.info("pod evicted", pod=_key(eviction), action=eviction.action, by=eviction.evictor)
         return True
 
-    async def _look(self, eviction: Eviction, error: errors.KubeError) -> bool:
-        """Look what became of a pod that the server failed to evict; false if that cannot be seen either."""
+    async def _stays(self, eviction: Eviction) -> bool | None:
+        """Whether a pod is there, and not being deleted; None if that cannot be seen."""
         ref = eviction.pod
         try:
             pod = await self._client.get(PODS, ref.name, namespace=ref.namespace, type=Pod)
         except errors.NotFound:
-            return True
-        except (errors.TransportError, errors.ServerError):
             return False
-        if pod.metadata.uid == ref.uid and not pod.metadata.deletion_timestamp:
-            self._troubles.note("eviction", error, about=_key(eviction))
-            self._give_up(eviction, f"the server fails at it: {error}")
-        return True
+        except (errors.TransportError, errors.ServerError):
+            return None
+        return pod.metadata.uid == ref.uid and not pod.metadata.deletion_timestamp
 
     def _give_up(self, eviction: Eviction, reason: str) -> None:
         _log.warning("pod not evicted", pod=_key(eviction), reason=reason)

@@ -28,6 +28,7 @@ def of(name):
 
 VICTIM = of("victim")
 BROKEN = errors.ServerError("failed calling webhook", status=500)
+CONFLICT = errors.Conflict("the object has been modified", status=409)
 
 
 class Server:
@@ -145,10 +146,33 @@ async def test_one_that_the_server_fails_to_evict_for_long_is_given_up_and_told(
     ],
     ids=["gone", "another of its name", "going"],
 )
-async def test_one_that_goes_after_all_is_not_given_up(pods):
-    async with evicting(Server(BROKEN, pods=pods)) as (evictor, failed, troubles):
+@pytest.mark.parametrize("trouble", [BROKEN, CONFLICT], ids=["fails", "conflicts"])
+async def test_one_that_goes_after_all_is_not_given_up(pods, trouble):
+    async with evicting(Server(trouble, pods=pods)) as (evictor, failed, troubles):
         await evictor.drain()
     assert (failed, troubles.summary()) == ([], None)
+
+
+async def test_another_pod_of_its_name_is_not_asked_about_again():
+    server = Server(CONFLICT, pods={"victim": ObjectMeta(name="victim", uid="another")})
+    async with evicting(server) as (evictor, _, _):
+        await evictor.drain()
+    assert len(server.asked) == 1
+
+
+async def test_where_somebody_else_wrote_to_the_pod_it_is_asked_again():
+    server = Server(CONFLICT, None, pods={"victim": ObjectMeta(name="victim", uid=VICTIM.pod.uid)})
+    async with evicting(server) as (evictor, failed, _):
+        await evictor.drain()
+    assert (len(server.asked), failed) == (2, [])
+
+
+async def test_a_conflict_that_lasts_is_given_up_and_told():
+    server = Server(CONFLICT, pods={"victim": ObjectMeta(name="victim", uid=VICTIM.pod.uid)})
+    async with evicting(server) as (evictor, failed, troubles):
+        await evictor.drain()
+    assert failed == [VICTIM]
+    assert "default/victim: Conflict: the object has been modified" in troubles.summary()
 
 
 async def test_while_the_server_says_nothing_at_all_an_eviction_is_neither_done_nor_given_up():
