@@ -8,7 +8,18 @@ from kai.engine.plugins.minruntime import MinRuntime
 from kai.model.decisions import PodGroupOutcome
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import NOW, a_group, a_job, a_node, a_pod, a_queue, a_state, add
+from libs.tests.engine.builders import (
+    NOW,
+    a_group,
+    a_job,
+    a_node,
+    a_pod,
+    a_queue,
+    a_state,
+    add,
+    decided,
+    urgent,
+)
 
 MINUTE = 60.0
 BY_QUEUE = SchedulerConfig(
@@ -160,3 +171,33 @@ def test_a_cycle_in_which_nobody_says_anything_of_it_has_no_such_plugin() -> Non
 
 def test_left_out_of_the_configuration_it_protects_nobody() -> None:
     assert protected_minutes(research_and_production(), "vision", "speech", WITHOUT) == 0
+
+
+# --- the minimum of an elastic job ---------------------------------------------------------------
+def four_pods_that_need_two(*waiting: object) -> ClusterState:
+    """An elastic job that began just now, has all four GPUs, and belongs to another queue than ``poor``."""
+    return a_state(
+        a_node("node", gpus=4),
+        a_queue("rich", parent="top", gpu=0, preempt_min_runtime="1h", reclaim_min_runtime="1h"),
+        a_queue("poor", parent="top", gpu=4),
+        a_job("elastic", queue="rich", on=("node",) * 4, min_member=2, gpus=1, started=NOW - MINUTE),
+        waiting,
+    )
+
+
+def test_within_a_cycle_surplus_pods_that_leave_for_one_job_leave_the_minimum_safe_from_the_next() -> None:
+    takers = [urgent(name, gpus=2, queue="poor") for name in ("first", "second")]
+    found = decided(four_pods_that_need_two(*takers))
+    assert found.evicts == {"elastic-2", "elastic-3"}
+    assert found.waits == {"first-0": "node"}
+
+
+@pytest.mark.parametrize("queue", ["poor", "rich"], ids=["reclaim", "preempt"])
+def test_surplus_pods_still_on_their_way_out_leave_the_minimum_safe(queue: str) -> None:
+    taker = {"gpus": 2, "queue": queue, "priority": "build-preemptible"}
+    state = four_pods_that_need_two(urgent("first", **taker))
+    assert decided(state).evicts == {"elastic-2", "elastic-3"}
+    add(state, urgent("second", **taker))
+    found = decided(state, now=NOW + 1)
+    assert found.evicts == frozenset()
+    assert found.waits == {"first-0": "node"}

@@ -16,6 +16,7 @@ from kai.model.decisions import Reason
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Job, Queue
+from kai.snapshot.status import ACTIVE_ALLOCATED
 from kai.snapshot.times import rfc3339
 
 #: Jobs that run and are safe, by key, and until when.
@@ -147,13 +148,15 @@ def _explanation(spared: _Spared, job: Job) -> Unschedulable | None:
 
 def keeps_core(victims: Sequence[Batch], job: Job) -> bool:
     """Whether a job keeps its minimum everywhere if these victims, all of them its own, are taken."""
-    taken: dict[str, int] = {}
+    moved: dict[str, int] = {}
     for batch in victims:
         for task in batch.tasks:
             if task.pod_set is not None:
-                taken[task.pod_set.name] = taken.get(task.pod_set.name, 0) + 1
-    # Victims still hold what they have, and those moved are not gone.
+                name = task.pod_set.name
+                moved[name] = moved.get(name, 0) + ACTIVE_ALLOCATED[task.status]
+    # Who is leaving counts as allocated no longer, be it by this scenario or from before. Those that it moves
+    # still do.
     return all(
-        job.pod_sets[name].active_used - number >= job.pod_sets[name].min_member
-        for name, number in taken.items()
+        job.pod_sets[name].active_allocated - number >= job.pod_sets[name].min_member
+        for name, number in moved.items()
     )
