@@ -48,6 +48,10 @@ ACTIVE_USED: Final = _members(
     S.STUCK_IN_RELEASING,
     S.LINGERING,
 )
+#: Has its place, and nobody waits for it to go, whether it is on its way out or not.
+OCCUPYING: Final = tuple(
+    used and state is not S.RELEASING for used, state in zip(ACTIVE_USED, S, strict=True)
+)
 ALIVE: Final = tuple(
     used or state in (S.PENDING, S.GATED) for used, state in zip(ACTIVE_USED, S, strict=True)
 )

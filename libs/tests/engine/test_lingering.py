@@ -4,6 +4,7 @@ import pytest
 
 from kai.engine import Engine
 from kai.snapshot.pods import LONG_GRACE_SECONDS
+from kai.snapshot.state import Kind
 from kai.snapshot.status import Status
 from libs.tests.engine.builders import (
     NOW,
@@ -11,6 +12,7 @@ from libs.tests.engine.builders import (
     a_pod,
     a_queue,
     a_running,
+    a_single,
     a_state,
     add,
     decided,
@@ -133,6 +135,61 @@ def test_its_gang_does_not_count_on_it() -> None:
     state = a_state(nodes(3, gpus=1), a_job("gang", on=["n0", "n1"], gpus=1), _lingering("gang-0", on="n0"))
     assert job_of(state, "gang").active_allocated == 1
     state.check()
+
+
+# --- where two must not be together ----------------------------------------------------------------
+WEB, NEW = {"app": "web"}, {"app": "new"}
+DATA = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+ONE_POD = {"accessModes": ["ReadWriteOncePod"], "volumeName": "v"}
+
+
+def away_from(labels):
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param({"labels": WEB}, {"spec": away_from(WEB)}, id="the new one repels"),
+        pytest.param({"spec": away_from(NEW)}, {"labels": NEW}, id="the old one repels"),
+        pytest.param({"spec": DATA}, {"spec": DATA}, id="one volume for one pod"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("deleted", "waits"),
+    [
+        pytest.param(0, {}, id="stays"),
+        pytest.param(NOW + 30, {"new": "n0"}, id="soon"),
+        pytest.param(DAY, {}, id="tomorrow"),
+        pytest.param(NOW - 300, {}, id="long ago"),
+    ],
+)
+def test_pods_that_must_not_meet_do_not_however_long_one_takes_to_end(old, new, deleted, waits) -> None:
+    state = a_state(
+        nodes(1, gpus=2),
+        a_single("old", on="n0", gpus=1, deleted=deleted, **old),
+        a_single("new", gpus=1, created=1, **new),
+        (Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v"}, "spec": ONE_POD}),
+        (
+            Kind.PERSISTENT_VOLUME_CLAIM,
+            {"metadata": {"name": "data", "namespace": "default"}, "spec": ONE_POD},
+        ),
+    )
+    found = decided(state)
+    assert (found.binds, found.waits) == ({}, waits)
+    state.remove(Kind.POD, "default/old")
+    assert decided(state, now=NOW + 1).binds == {"new": "n0"}
+
+
+def test_who_must_be_near_another_does_not_count_on_one_that_lingers() -> None:
+    near = away_from(WEB)["affinity"]["podAntiAffinity"]
+    state = a_state(
+        nodes(1, gpus=2),
+        a_single("old", on="n0", gpus=1, deleted=DAY, labels=WEB),
+        a_single("new", gpus=1, created=1, spec={"affinity": {"podAffinity": near}}),
+    )
+    assert decided(state).binds == {}
 
 
 def _lingering(name: str, *, on: str):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kai.engine.kernel.selections import Selection, Selections
 from kai.model.arrays import Ints, Positions, ShortInts
 from kai.snapshot.rows import Node, Task
-from kai.snapshot.status import ACTIVE_ALLOCATED
+from kai.snapshot.status import ACTIVE_ALLOCATED, OCCUPYING
 from kai.snapshot.table import NodeTable
 
 #: So many are asked one by one in less time.
@@ -25,7 +25,8 @@ class Neighbours:
     """Ints by node for every term that was asked about in this cycle.
 
     They are those of the state as it is, whenever a term was asked about first: a move, and taking it back,
-    changes the counts of all terms known by then. Which terms are about a pod is found out once.
+    changes the counts of all terms known by then. Which terms are about a pod is found out once. Pods that
+    are being released are never counted; those that linger, or are stuck, where ``lingering`` is asked for.
     """
 
     def __init__(self, nodes: NodeTable, namespaces: Mapping[str, Any]) -> None:
@@ -42,41 +43,37 @@ class Neighbours:
         self._log: list[tuple[Task | Ints, int, int]] = []
 
     def counts(self, term: Mapping[str, Any], task: Task) -> Ints:
-        """``[nodes]`` placed pods that a term of a pod is about; those being evicted are not counted.
+        """``[nodes]`` placed pods that a term of a pod is about, and that are not on their way out.
 
         A view of the table: valid until the next question, and not to be changed. The first question about a
         term costs time by the number of placed pods.
         """
-        row = self.row(term, task)  # which may make the table another
+        (row,) = self.rows((term,), task).tolist()  # which may make the table another
         found: Ints = self.table[row]
         return found
 
-    def selection(self, term: Mapping[str, Any], task: Task) -> Selection:
-        """Whom a term of a pod is about."""
-        return self._selections[self.row(term, task)]
+    def selection(self, row: int) -> Selection:
+        """Whom the term of a row is about."""
+        return self._selections[row]
 
-    def row(self, term: Mapping[str, Any], task: Task) -> int:
-        """The row of a term of a pod in the table of counts, whose rows stay where they are."""
-        return int(self.rows((term,), task)[0])
-
-    def rows(self, terms: Iterable[Mapping[str, Any]], task: Task) -> Positions:
-        """Those of several terms, which are counted together."""
+    def rows(self, terms: Iterable[Mapping[str, Any]], task: Task, *, lingering: bool = False) -> Positions:
+        """The rows of terms of a pod in the table, where they stay; they are counted together."""
         known = len(self._selections)
-        found = [self._row(term, task) for term in terms]
+        found = [self._row(term, task, lingering) for term in terms]
         if len(self._selections) > known:
             while len(self._selections) > len(self.table):
                 self.table = np.concatenate([self.table, np.zeros_like(self.table)])
-            self._count(since=known)
+            self._count(since=known, states=OCCUPYING if lingering else ACTIVE_ALLOCATED)
         return np.array(found, dtype=np.intp)
 
-    def _row(self, term: Mapping[str, Any], task: Task) -> int:
+    def _row(self, term: Mapping[str, Any], task: Task, lingering: bool) -> int:
         labels = task.labels or {}
         relevant = {
             key: labels.get(key)
             for key in (*(term.get("matchLabelKeys") or ()), *(term.get("mismatchLabelKeys") or ()))
         }
         key = _encode((term.get("labelSelector"), term.get("namespaces"), term.get("namespaceSelector"),
-                       task.namespace, relevant))  # fmt: skip
+                       task.namespace, relevant, lingering))  # fmt: skip
         known = self._rows.get(key)
         if known is None:
             known = self._rows[key] = len(self._selections)
@@ -85,12 +82,12 @@ class Neighbours:
             self._asked.add(selection)
         return known
 
-    def _count(self, *, since: int) -> None:
+    def _count(self, *, since: int, states: Sequence[bool]) -> None:
         fresh = self._selections[since:]
         for node in self._nodes.nodes:
             for other in node.tasks.values():
                 # A pod that is moved stands on both nodes; it counts where it goes.
-                if (other.pipelined_node or other.node) is not node or not ACTIVE_ALLOCATED[other.status]:
+                if (other.pipelined_node or other.node) is not node or not states[other.status]:
                     continue
                 labels = other.labels or {}
                 if len(fresh) > _FEW:

@@ -26,7 +26,7 @@ from kai.model.ids import PodUid
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task
-from kai.snapshot.status import ACTIVE_ALLOCATED
+from kai.snapshot.status import ACTIVE_ALLOCATED, OCCUPYING
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,9 @@ class _Terms:
     """Required terms of a class about the domains of one key."""
 
     key: str
-    #: Of the counts of those that they are about.
+    #: Of the counts of those that they are about, and who those are.
     rows: Positions
+    selections: tuple[Selection, ...]
     #: ``[terms]`` whether they are about the class itself.
     own: Mask
 
@@ -91,18 +92,20 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         """The required terms of a task: ``pod_affinity`` or ``pod_anti_affinity``."""
         known = self._wanted.get((task.cls.id, field))
         if known is None:
-            known = self._wanted[task.cls.id, field] = list(self._by_key(terms(task.cls, field), task))
+            known = self._wanted[task.cls.id, field] = list(self._by_key(task, field))
         return known
 
-    def _by_key(self, wanted: Iterable[Mapping[str, Any]], task: Task) -> Iterator[_Terms]:
+    def _by_key(self, task: Task, field: str) -> Iterator[_Terms]:
         of_key: dict[str, list[Mapping[str, Any]]] = {}
-        for term in wanted:
+        for term in terms(task.cls, field):
             of_key.setdefault(str(term.get("topologyKey", "")), []).append(term)
         labels, ask = task.labels or {}, self._neighbours
         for key, found in of_key.items():
-            rows = ask.rows(found, task)
-            own = [ask.selection(term, task).matches(task.namespace, labels) for term in found]
-            yield _Terms(key, rows, np.array(own, dtype=bool))
+            # Who lingers is no company that lasts, and yet too near for those who must be apart.
+            rows = ask.rows(found, task, lingering=field == "pod_anti_affinity")
+            selections = tuple(map(ask.selection, rows.tolist()))
+            own = [selection.matches(task.namespace, labels) for selection in selections]
+            yield _Terms(key, rows, selections, np.array(own, dtype=bool))
 
     def _near(self, wanted: _Terms) -> Mask:
         """Nodes where each term finds somebody, or could only ever find the task itself."""
@@ -127,7 +130,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         kept_from = self._keys_kept_from(task)
         for other in self._repelling if kept_from else ():
             where = other.pipelined_node or other.node
-            if where is None or other is task or not ACTIVE_ALLOCATED[other.status]:
+            if where is None or other is task or not OCCUPYING[other.status]:
                 continue
             for key in kept_from.get(other.cls.id, ()):
                 numbers, _ = self._handle.filters.labels.column(key)
@@ -164,37 +167,35 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         return self._filters and (self._is_left_to(task, node) or self._comes_before(task, node))
 
     def _is_left_to(self, task: Task, node: Node) -> bool:
-        """Whether somebody has to leave first."""
-        for term in terms(task.cls, "pod_anti_affinity"):
-            selection, inside = self._domain_of(node, term=term, task=task)
-            for row in np.flatnonzero(inside).tolist():
+        """Whether somebody has to leave first: who must not be near, or wants the pod nowhere near."""
+        for wanted in self._terms(task, "pod_anti_affinity"):
+            for row in np.flatnonzero(self._domain_of(node, wanted.key)).tolist():
                 for other in self._handle.nodes.nodes[row].tasks.values():
-                    if (
-                        other.releasing
-                        and other is not task
-                        and selection.matches(other.namespace, other.labels or {})
-                    ):
+                    if other.releasing and other is not task and _are_about(wanted.selections, other):
+                        return True
+        kept_from = self._keys_kept_from(task)
+        for other in self._repelling if kept_from else ():
+            if other.releasing and other is not task and other.node is not None:
+                for key in kept_from.get(other.cls.id, ()):
+                    if self._domain_of(node, key)[other.node.row]:
                         return True
         return False
 
     def _comes_before(self, task: Task, node: Node) -> bool:
         """Whether somebody has to be there first who only has a promise."""
-        wanted = terms(task.cls, "pod_affinity")
-        if not wanted:
-            return False
+        wanted = self._terms(task, "pod_affinity")
         promised = [
             (other, where.row)
-            for other in self._promised.values()
+            for other in (self._promised.values() if wanted else ())
             if (where := other.pipelined_node) is not None and other is not task
         ]
-        for term in wanted if promised else ():
-            selection, inside = self._domain_of(node, term=term, task=task)
-            coming = any(
-                inside[row] and selection.matches(other.namespace, other.labels or {})
-                for other, row in promised
-            )
-            if coming and not self._is_anybody_there(selection, inside, task):
-                return True
+        for each in wanted if promised else ():
+            inside = self._domain_of(node, each.key)
+            there = [other for other, row in promised if inside[row]]
+            for selection in each.selections if there else ():
+                coming = any(_are_about((selection,), other) for other in there)
+                if coming and not self._is_anybody_there(selection, inside, task):
+                    return True
         return False
 
     def _is_anybody_there(self, selection: Selection, inside: Mask, task: Task) -> bool:
@@ -207,16 +208,16 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
                     and other.pipelined_node is None
                     and ACTIVE_ALLOCATED[other.status]
                     and other is not task
-                    and selection.matches(other.namespace, other.labels or {})
+                    and _are_about((selection,), other)
                 ):
                     return True
         return False
 
-    def _domain_of(self, node: Node, *, term: Mapping[str, Any], task: Task) -> tuple[Selection, Mask]:
-        """Whom a term of a pod is about, and ``[nodes]`` which are in one domain of it with a node."""
-        numbers, _ = self._handle.filters.labels.column(str(term.get("topologyKey", "")))
+    def _domain_of(self, node: Node, key: str) -> Mask:
+        """``[nodes]`` which are in one domain of a key with a node; none if that is in none."""
+        numbers, _ = self._handle.filters.labels.column(key)
         number = numbers[node.row]
-        return self._neighbours.selection(term, task), (numbers == number) & (number >= 0)
+        return np.asarray((numbers == number) & (number >= 0), dtype=bool)
 
     def score(self, task: Task, able: Mask) -> Floats | None:
         """Weights of terms, its own and those of pods placed, by domain: from 0 to 100 among the nodes."""
@@ -280,6 +281,12 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
     def undo(self, mark: int) -> None:
         """Go back."""
         self._neighbours.undo(mark)
+
+
+def _are_about(selections: Iterable[Selection], task: Task) -> bool:
+    """Whether some of them mean a pod."""
+    labels = task.labels or {}
+    return any(selection.matches(task.namespace, labels) for selection in selections)
 
 
 def terms(cls: TaskClass, field: str) -> list[dict[str, Any]]:

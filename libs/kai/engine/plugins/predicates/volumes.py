@@ -16,7 +16,7 @@ from kai.model.rules.volumes import is_to_be_had, storage_bytes, suits
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
-from kai.snapshot.status import ACTIVE_ALLOCATED
+from kai.snapshot.status import OCCUPYING
 
 Object = Mapping[str, Any]
 _ZONES: Final = (
@@ -111,9 +111,7 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
     def _taken(self, task: Task) -> bool:
         """Whether another pod has a volume of the task that only one pod may have."""
         return any(
-            other is not task
-            and ACTIVE_ALLOCATED[other.status]
-            and name in other.cls.constraints.volume_claims
+            other is not task and OCCUPYING[other.status] and name in other.cls.constraints.volume_claims
             for name in self._exclusive(task)
             for other in self._in_namespace(task)
         )
