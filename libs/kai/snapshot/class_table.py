@@ -168,9 +168,14 @@ class ClassTable:
         amounts[PODS] = 1
         gpu = gpu_need(need, amounts, dra_gpus, self._mig_gpus(amounts, unoffered))
         constraints = constraints_of(pod)
-        # What failures of searches are compared by, as in the original: no amounts, and no resource claims.
+        # What failures of searches are compared by: no amounts, but what they are amounts of.
         signature = _encode(
             (
+                gpu["kind"],
+                bool(dra_gpus),
+                bool(pod.spec.resource_claims),
+                sorted(self._resources.names[each] for each, amount in amounts.items() if amount > 0),
+                sorted(unoffered),
                 constraints.node_selector,
                 constraints.node_affinity,
                 constraints.pod_affinity,

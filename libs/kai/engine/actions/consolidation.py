@@ -45,7 +45,9 @@ class _Consolidation:
         self._known: tuple[int, float, float] | None = None
         #: More jobs could be moved than may be; searches of a cycle only make them more.
         self._many = False
-        self._representatives = Representatives(enabled=session.config.params.use_scheduling_signatures)
+        self._representatives = Representatives(
+            enabled=session.config.params.use_scheduling_signatures, particulars=session.particulars
+        )
         self._most = session.config.params.max_consolidation_preemptees
         self._moves = Moves(session, most=self._most)
 

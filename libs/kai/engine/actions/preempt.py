@@ -27,7 +27,7 @@ class _Preempt:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._representatives = RepresentativesOfQueues(
-            enabled=session.config.params.use_scheduling_signatures
+            enabled=session.config.params.use_scheduling_signatures, particulars=session.particulars
         )
         self._lowest: dict[str, int] = {}
 

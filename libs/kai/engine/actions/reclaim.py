@@ -30,7 +30,7 @@ class _Reclaim:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._representatives = RepresentativesOfQueues(
-            enabled=session.config.params.use_scheduling_signatures
+            enabled=session.config.params.use_scheduling_signatures, particulars=session.particulars
         )
         #: Each queue in words, and what it is entitled to: GPUs, CPU, memory.
         self._entitled: dict[int, tuple[str, ...]] = {}

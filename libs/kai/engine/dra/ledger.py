@@ -20,6 +20,7 @@ from kai.model.rules.device_claims import claimed_gpus, may_take_gpus
 from kai.model.rules.selectors import node_selector
 
 _NOBODY: frozenset[str] = frozenset()
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,16 @@ class ClaimLedger:
             resources=resources,
             made=made_for_extended(pod) or self._made_for.get(pod.metadata.uid, ""),
             gpus=gpus,
+        )
+
+    def wishes(self, demand: PodDemand) -> tuple[bytes | str, ...]:
+        """What the claims of a pod ask for, each in full; one that has its devices stands for itself."""
+        states = [(each.key, self._claims.get(each.key)) for each in demand.claims]
+        return tuple(
+            [
+                _encode(state.claim.spec) if state is not None and state.allocation is None else key
+                for key, state in states
+            ]
         )
 
     def obstacle(self, demand: PodDemand, *, queue: str, queue_label: str = names.QUEUE_LABEL) -> str | None:

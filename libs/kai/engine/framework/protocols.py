@@ -15,7 +15,7 @@ then run without the pod or object that it was asked about.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import ClassVar, TypeAlias
 
 from kai.engine.fairness.order import NO_RESOURCES, QueueKey
@@ -41,6 +41,16 @@ class OfClasses(ABC):
         Called once for each class in a cycle. Pods of a class have equal specs, but for volumes and names.
         A yes costs more than the answer: pods of the class are placed one at a time then.
         """
+
+    def depends_on(self, task: Task) -> Hashable:
+        """What of a pod its answers about nodes depend on, beside the demands of the spec; None: nothing.
+
+        A search for victims that failed for one pod is not made for another that demands the same and asks
+        for no less, unless this differs: say a namespace, or labels as far as they matter. Called for each
+        pod that waits, some times in each action in which a search failed, so it should be a look-up.
+        """
+        del task
+        return None
 
 
 class PreFilter(OfClasses):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ from kai.engine.framework.protocols import (
 )
 from kai.engine.framework.victims import ANYBODY, VictimRules, VictimSearch, all_of, both
 from kai.snapshot.classes import TaskClass
-from kai.snapshot.rows import Job
+from kai.snapshot.rows import Job, Task
 
 P = TypeVar("P")
 
@@ -40,6 +40,8 @@ class Concerned:
     node_filters: tuple[NodeFilter, ...]
     readiness: tuple[Readiness, ...]
     scorers: tuple[Scorer, ...]
+    #: Those that go by more than what the spec demands of nodes.
+    particular: tuple[OfClasses, ...]
 
 
 class Plugins:
@@ -49,6 +51,10 @@ class Plugins:
         self._all = tuple(plugins)
         self._of_classes: tuple[Any, ...] = _those(self._all, OfClasses)
         self._concerned: dict[int, Concerned | None] = {}
+        #: What they go by beside what a pod's spec demands of nodes; None where none goes by anything else.
+        self.particulars: Callable[[Task], Hashable] | None = None
+        if any(map(_is_particular, self._of_classes)):
+            self.particulars = self._particulars
         self.trackers: tuple[Tracker, ...] = _those(self._all, Tracker)
         self.job_rankings: tuple[JobRanking, ...] = _those(self._all, JobRanking)
         self.victim_rankings: tuple[VictimRanking, ...] = _those(self._all, VictimRanking)
@@ -75,6 +81,12 @@ class Plugins:
             found = self._concerned[cls.id] = self._ask(cls)
             return found
 
+    def _particulars(self, task: Task) -> Hashable:
+        concerned = self.concerned(task.cls)
+        if concerned is None:
+            return ()
+        return tuple([each.depends_on(task) for each in concerned.particular])
+
     def _ask(self, cls: TaskClass) -> Concerned | None:
         some = tuple([each for each in self._of_classes if each.concerns(cls)])
         if not some:
@@ -85,6 +97,7 @@ class Plugins:
             node_filters=_those(some, NodeFilter),
             readiness=_those(some, Readiness),
             scorers=_those(some, Scorer),
+            particular=tuple(filter(_is_particular, some)),
         )
 
     def victim_rules(self, search: VictimSearch) -> VictimRules:
@@ -99,6 +112,10 @@ class Plugins:
     def of(self, kind: type[P]) -> P | None:
         """The plugin of a type, if this cycle needs it."""
         return next((each for each in self._all if isinstance(each, kind)), None)
+
+
+def _is_particular(plugin: OfClasses) -> bool:
+    return type(plugin).depends_on is not OfClasses.depends_on
 
 
 def _unbounded(job: Job) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -118,6 +118,8 @@ class Session:
         self.foreign = any(each.name not in plugins and each.spec.opener for each in config.plugins)
         #: Those that have something to say about pods of a class; None where nobody has.
         self.concerned: Callable[[TaskClass], Concerned | None] = self.plugins.concerned
+        #: What else of a pod than its spec makes a difference to nodes; None where nothing does for anybody.
+        self.particulars: Callable[[Task], Hashable] | None = self.plugins.particulars
         #: Whether neither a limit nor a quota can keep a job from being placed.
         self.unbounded: Callable[[Job], bool] = self.plugins.unbounded
         self.nominate = config.plugin("nominatednode") is not None

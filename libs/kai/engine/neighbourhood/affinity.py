@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,14 @@ class _Terms:
     own: Mask
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Keepers:
+    """Who does not want a pod near: the same object for all pods of whom that holds."""
+
+    #: Keys of the domains that pods of a class, by its id, mean.
+    keys: Mapping[int, Collection[str]]
+
+
 class PodAffinity(Filter, Readiness, Scorer, Tracker):
     """Terms of pods about each other, in both directions.
 
@@ -61,7 +69,9 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         self._unwanted = Selections()
         self._keepers: list[tuple[int, str]] = []
         self._unread = others if self._repelling else ()
-        self._kept_from: dict[str, dict[int, set[str]]] = {}
+        #: By namespace and labels of a pod, and by the rows that mean it.
+        self._kept_from: dict[tuple[str, frozenset[tuple[str, str]]], _Keepers] = {}
+        self._keepers_of: dict[bytes, _Keepers] = {}
         #: By class, whose pods agree in terms, namespace and labels.
         self._wanted: dict[tuple[int, str], list[_Terms]] = {}
         self._preferred: dict[int, list[tuple[str, Positions, Floats]]] = {}
@@ -74,6 +84,17 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         return bool(
             self._repelling or self._attraction or constraints.pod_affinity or constraints.pod_anti_affinity
         )
+
+    def depends_on(self, task: Task) -> Hashable:
+        """Whom its required terms mean, itself or not, and who does not want it near."""
+        if not self._filters:
+            return None
+        wanted = [
+            (each.rows.tobytes(), each.own.tobytes())
+            for field in (("pod_affinity", "pod_anti_affinity") if task.cls.affine else ())
+            for each in self._terms(task, field)
+        ]
+        return tuple(wanted), self._kept_from_by(task) if self._repelling else None
 
     def mask(self, task: Task) -> tuple[Mask, str] | None:
         """Nodes whose domains satisfy all required terms."""
@@ -127,7 +148,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
     def _repelled(self, task: Task) -> Mask | None:
         """Nodes in the domain of a pod that does not want this one near."""
         domains: dict[tuple[str, int], ShortInts] = {}
-        kept_from = self._keys_kept_from(task)
+        kept_from = self._kept_from_by(task).keys
         for other in self._repelling if kept_from else ():
             where = other.pipelined_node or other.node
             if where is None or other is task or not OCCUPYING[other.status]:
@@ -149,15 +170,21 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
                 self._keepers.append((tasks[0].cls.id, key))
         self._unread = ()
 
-    def _keys_kept_from(self, task: Task) -> Mapping[int, Collection[str]]:
-        """Keys of the domains in which pods of a class, by its id, do not want this one."""
-        known = self._kept_from.get(task.uid)
+    def _kept_from_by(self, task: Task) -> _Keepers:
+        """Who does not want a pod near, wherever they are."""
+        said = (task.namespace, frozenset((task.labels or {}).items()))
+        known = self._kept_from.get(said)
         if known is None:
             self._read_unwanted()
-            known = self._kept_from[task.uid] = {}
-            for row in self._unwanted.about(task.namespace, task.labels or {}).tolist():
-                cls, key = self._keepers[row]
-                known.setdefault(cls, set()).add(key)
+            rows = self._unwanted.about(task.namespace, task.labels or {})
+            known = self._keepers_of.get(rows.tobytes())
+            if known is None:
+                keys: dict[int, set[str]] = {}
+                for row in rows.tolist():
+                    cls, key = self._keepers[row]
+                    keys.setdefault(cls, set()).add(key)
+                known = self._keepers_of[rows.tobytes()] = _Keepers(keys)
+            self._kept_from[said] = known
         return known
 
     def waits(self, task: Task, node: Node) -> bool:
@@ -173,7 +200,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
                 for other in self._handle.nodes.nodes[row].tasks.values():
                     if other.releasing and other is not task and _are_about(wanted.selections, other):
                         return True
-        kept_from = self._keys_kept_from(task)
+        kept_from = self._kept_from_by(task).keys
         for other in self._repelling if kept_from else ():
             if other.releasing and other is not task and other.node is not None:
                 for key in kept_from.get(other.cls.id, ()):

@@ -6,7 +6,7 @@ nodes, both as in kube-scheduler. Constraints that a cluster gives pods without 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,6 @@ from kai.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, Scorer, Tracker
 from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back
-from kai.engine.kernel.selections import Selection
 from kai.model.arrays import Floats, Mask
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
@@ -52,14 +51,22 @@ class TopologySpread(Filter, Scorer, Tracker):
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self._namespaces = handle.objects[Kind.NAMESPACE]
-        self._neighbours = Neighbours(handle.nodes, self._namespaces)
+        self._neighbours = Neighbours(handle.nodes, handle.objects[Kind.NAMESPACE])
         self._filters, self._scores = handle.requires, handle.prefers
         self._rules: dict[int, _Rules] = {}
 
     def concerns(self, cls: TaskClass) -> bool:
         """Classes with constraints that have an effect."""
         return any(self._counts(each) for each in cls.constraints.spread)
+
+    def depends_on(self, task: Task) -> Hashable:
+        """Whom the constraints that must hold count, and whether that is the pod itself."""
+        terms = [each.term for each in self._of(task.cls).hard]
+        rows = self._neighbours.rows(terms, task).tolist()
+        return tuple([(row, self._is_counted(row, task)) for row in rows])
+
+    def _is_counted(self, row: int, task: Task) -> bool:
+        return self._neighbours.selection(row).matches(task.namespace, task.labels or {})
 
     def _counts(self, constraint: Mapping[str, Any]) -> bool:
         return self._filters if must_hold(constraint) else self._scores
@@ -113,19 +120,14 @@ class TopologySpread(Filter, Scorer, Tracker):
 
     def _balanced(self, constraint: _Constraint, task: Task) -> Mask:
         numbers, values = self._handle.filters.labels.column(constraint.key)
-        counts = by_domain(
-            self._neighbours.counts(constraint.term, task) * constraint.counted, numbers, domains=len(values)
-        )
+        (row,) = self._neighbours.rows((constraint.term,), task).tolist()
+        counts = by_domain(self._neighbours.table[row] * constraint.counted, numbers, domains=len(values))
         domains = np.unique(numbers[constraint.counted])
         if not len(domains):
             return np.zeros(len(numbers), dtype=bool)
         # Too few domains count as if there was an empty one, as in kube-scheduler.
         lowest = int(counts[domains].min()) if len(domains) >= constraint.min_domains else 0
-        own = Selection(
-            constraint.term, namespace=task.namespace, namespaces=self._namespaces, labels=task.labels or {}
-        )
-        more = int(own.matches(task.namespace, task.labels or {}))
-        allowed = counts + more - lowest <= constraint.max_skew
+        allowed = counts + self._is_counted(row, task) - lowest <= constraint.max_skew
         return np.asarray(spread_back(allowed, numbers, outside=False), dtype=bool)
 
     # --- the others --------------------------------------------------------------------------------

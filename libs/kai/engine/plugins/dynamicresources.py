@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -97,6 +97,11 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
             backed = self.ledger.inventory.backed_resources
             known = self._concerned[cls.id] = cls.claims or not backed.isdisjoint(resources_of(cls.pod))
         return known
+
+    def depends_on(self, task: Task) -> Hashable:
+        """The devices that its claims ask for, or have."""
+        demand = self._demand(task) if self._on else None
+        return self.ledger.wishes(demand) if demand is not None else None
 
     def refuse(self, task: Task, job: Job) -> str | None:
         """Claims that cannot be served anywhere."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -100,6 +100,14 @@ class NumaZones(NodeFilter, Readiness, Scorer, Tracker):
     def concerns(self, cls: TaskClass) -> bool:
         """Classes that ask for anything that is ever aligned."""
         return self._request(cls) is not None
+
+    def depends_on(self, task: Task) -> Hashable:
+        """What is aligned, and how many times by itself; amounts are compared as they are for all."""
+        request = self._request(task.cls)
+        if request is None:
+            return None
+        units = (request.pod, *request.lasting, *request.brief)
+        return request.guaranteed, len(request.brief), tuple([frozenset(each) for each in units])
 
     def check(self, task: Task, node: Node) -> str | None:
         """What the topology manager would say."""

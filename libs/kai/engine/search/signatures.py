@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from kai.engine.framework.victims import Why
-from kai.snapshot.rows import Job, PodSet, Queue, SubGroupSet
+from kai.snapshot.rows import Job, PodSet, Queue, SubGroupSet, Task
 from kai.snapshot.status import ACTIVE_ALLOCATED, Status
 
-Signature: TypeAlias = frozenset[tuple[object, ...]]
+#: What of a pod makes a difference to nodes, beside its signature.
+Particulars: TypeAlias = Callable[[Task], Hashable]
 
 
 def signature(job: Job) -> tuple[object, ...]:
@@ -59,22 +61,29 @@ class Representative:
 class Representatives:
     """The easiest job that failed, for each signature."""
 
-    def __init__(self, *, enabled: bool) -> None:
+    def __init__(self, *, enabled: bool, particulars: Particulars | None = None) -> None:
+        """Nobody failed yet; where not ``enabled`` nobody ever does.
+
+        Args:
+            enabled: whether failures are remembered.
+            particulars: what else of a pod that waits makes a difference to nodes.
+        """
         self._enabled = enabled
-        self._failed: dict[tuple[object, ...], Representative] = {}
+        self._particulars = particulars
+        self._failed: dict[Hashable, Representative] = {}
 
     def covering(self, job: Job) -> Representative | None:
         """The one that failed under the same constraints, if a job is no easier."""
         if not self._failed:
             return None
-        known = self._failed.get(signature(job))
+        known = self._failed.get(self._key(job))
         return known if known is not None and not _easier(_requests(job), known.requests) else None
 
     def failed(self, job: Job, *, why: Why | None = None) -> None:
         """Remember a failure, if it is at least as easy as the one known."""
         if not self._enabled:
             return
-        key, requests = signature(job), _requests(job)
+        key, requests = self._key(job), _requests(job)
         known = self._failed.get(key)
         if known is None or (
             len(requests) <= len(known.requests)
@@ -82,19 +91,31 @@ class Representatives:
         ):
             self._failed[key] = Representative(requests, why)
 
+    def _key(self, job: Job) -> Hashable:
+        of_task = self._particulars
+        if of_task is None:
+            return signature(job)
+        parts = [
+            frozenset([of_task(task) for task in pod_set.tasks.values() if not ACTIVE_ALLOCATED[task.status]])
+            for pod_set in job.pod_sets.values()
+        ]
+        return signature(job), tuple(parts)
+
 
 class RepresentativesOfQueues:
     """The same, where whom a job could take from depends on its queue: each queue's are compared alone."""
 
-    def __init__(self, *, enabled: bool) -> None:
+    def __init__(self, *, enabled: bool, particulars: Particulars | None = None) -> None:
         self._enabled = enabled
+        self._particulars = particulars
         self._of: dict[str, Representatives] = {}
 
     def of(self, queue: Queue) -> Representatives:
         """Those of a queue."""
         known = self._of.get(queue.name)
         if known is None:
-            known = self._of[queue.name] = Representatives(enabled=self._enabled)
+            known = Representatives(enabled=self._enabled, particulars=self._particulars)
+            self._of[queue.name] = known
         return known
 
 

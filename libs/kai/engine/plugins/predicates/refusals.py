@@ -37,6 +37,10 @@ class RefusingNodes(Filter):
         """Classes of pods that wait in a namespace to which some node is closed."""
         return cls.id in self._concerned
 
+    def depends_on(self, task: Task) -> str:
+        """The namespace, where nodes are closed to it alone."""
+        return task.namespace if task.namespace in self._closed else ""
+
     def mask(self, task: Task) -> tuple[Mask, str] | None:
         """All nodes but those that are closed."""
         known = self._masks.get(task.namespace)

@@ -41,6 +41,10 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
         """Classes with persistent volume claims."""
         return bool(cls.constraints.volume_claims)
 
+    def depends_on(self, task: Task) -> str:
+        """The namespace, in which claims of the same names are others."""
+        return task.namespace
+
     def _claims(self, task: Task) -> Iterator[tuple[str, Object | None]]:
         claims = self._objects[Kind.PERSISTENT_VOLUME_CLAIM]
         for name in task.cls.constraints.volume_claims:
