@@ -1,10 +1,21 @@
-"""Volumes that a driver has yet to make share its capacity, where the flag asks to count them."""
+"""Volumes share the slots of nodes, and those yet to be made the capacity, where the flag counts it."""
 
 import pytest
 
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.snapshot.state import ClusterState, Kind
-from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_state, add
+from libs.tests.engine.builders import (
+    NOW,
+    a_group,
+    a_node,
+    a_pod,
+    a_queue,
+    a_single,
+    a_state,
+    add,
+    config,
+    decided,
+)
 
 
 def pods_with_disks(*, pods: int, size: str, capacity: str) -> ClusterState:
@@ -80,3 +91,85 @@ def test_a_pod_waits_where_no_volume_is_what_its_claim_asks_for(
         Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v", "labels": {"tier": "hot"}}, "spec": offered}
     )
     assert placed(state, reserves=False) == (["job-0"] if placed_there else [])
+
+
+# --- what others give up -------------------------------------------------------------------------
+def one_slot(*things: object, gpus: int = 4) -> ClusterState:
+    """A node that attaches one volume of a driver; claims ``mine`` and ``theirs`` have one each."""
+    limit = {"drivers": [{"name": "disk.example.com", "allocatable": {"count": 1}}]}
+    disks: list[object] = []
+    for name in ("mine", "theirs"):
+        claim = {"metadata": {"name": name, "namespace": "default"}, "spec": {"volumeName": name}}
+        disks += [
+            (Kind.PERSISTENT_VOLUME_CLAIM, {**claim, "status": {"phase": "Bound"}}),
+            (
+                Kind.PERSISTENT_VOLUME,
+                {"metadata": {"name": name}, "spec": {"csi": {"driver": "disk.example.com"}}},
+            ),
+        ]
+    return a_state(
+        a_node("n", gpus=gpus), (Kind.CSI_NODE, {"metadata": {"name": "n"}, "spec": limit}), disks, things
+    )
+
+
+def using(claim: str) -> dict[str, object]:
+    return {"volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": claim}}]}
+
+
+QUEUES = [a_queue("top"), a_queue("team", parent="top", gpu=4), a_queue("other", parent="top", gpu=0)]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine"),
+    [
+        pytest.param({}, {"priority": "inference"}, id="preempt"),
+        pytest.param({"queue": "other"}, {}, id="reclaim"),
+    ],
+)
+def test_who_makes_room_gives_up_the_slot_of_its_volume(theirs: dict[str, str], mine: dict[str, str]) -> None:
+    state = one_slot(
+        QUEUES,
+        a_single("old", on="n", gpus=4, spec=using("theirs"), **theirs),
+        a_single("new", gpus=4, created=1, spec=using("mine"), **mine),
+    )
+    found = decided(state)
+    assert (found.evicts, found.waits) == ({"old"}, {"new": "n"})
+
+
+@pytest.mark.parametrize(
+    ("deleted", "waits"),
+    [
+        pytest.param(0, {}, id="stays"),
+        pytest.param(NOW + 30, {"new": "n"}, id="soon"),
+        pytest.param(NOW + 86_400, {}, id="tomorrow"),
+    ],
+)
+def test_a_slot_is_waited_for_as_any_other_resource(deleted: float, waits: dict[str, str]) -> None:
+    state = one_slot(
+        a_single("old", on="n", gpus=1, spec=using("theirs"), deleted=deleted),
+        a_single("new", gpus=1, created=1, spec=using("mine")),
+        gpus=8,
+    )
+    found = decided(state)
+    assert (found.binds, found.waits) == ({}, waits)
+
+
+def test_nobody_waits_for_the_slot_of_a_volume_that_both_use() -> None:
+    state = one_slot(
+        a_single("old", on="n", gpus=1, spec=using("mine"), deleted=NOW + 30),
+        a_single("new", gpus=1, created=1, spec=using("mine")),
+    )
+    assert decided(state).binds == {"new": "n"}
+
+
+def test_who_makes_room_gives_up_the_volume_that_would_be_made_for_it() -> None:
+    state = pods_with_disks(pods=2, size="6Gi", capacity="10Gi")
+    add(
+        state,
+        a_pod("job-0", group="job-0", gpus=1, node="n", phase="Pending", spec=using("disk-0")),
+        a_group("job-1", queue="team", created=1, priority="inference"),
+    )
+    found = decided(state, config(schedule_csi_storage=True))
+    assert (found.evicts, found.waits) == ({"job-0"}, {"job-1": "n"})
+    again = decided(state, config(schedule_csi_storage=True), now=NOW + 1)
+    assert (again.binds, again.waits) == ({}, {"job-1": "n"})

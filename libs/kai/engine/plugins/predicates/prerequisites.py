@@ -8,6 +8,7 @@ import numpy as np
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeFilter, PreFilter, Readiness
+from kai.engine.plugins.predicates.leaving import others_on
 from kai.engine.reasons.amounts import amount_text
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept, as_it_is
@@ -90,28 +91,18 @@ class HostPorts(NodeFilter, Readiness):
 
     def check(self, task: Task, node: Node) -> str | None:
         """Pods that are on their way out count as gone: :meth:`waits` sees to them."""
-        wanted = task.cls.constraints.host_ports
-        for other in node.tasks.values():
-            if (
-                other is not task
-                and not _leaving(other, node)
-                and _collide(wanted, other.cls.constraints.host_ports)
-            ):
-                return "node has no free host port for the pod"
-        return None
+        return None if self._are_free(task, node, leaving=False) else "node has no free host port for the pod"
 
     def waits(self, task: Task, node: Node) -> bool:
         """Whether a pod that is leaving still listens."""
+        return not self._are_free(task, node, leaving=True)
+
+    def _are_free(self, task: Task, node: Node, *, leaving: bool) -> bool:
         wanted = task.cls.constraints.host_ports
-        return any(
+        return not any(
             _collide(wanted, other.cls.constraints.host_ports)
-            for other in node.tasks.values()
-            if other is not task
+            for other in others_on(node, task, leaving=leaving)
         )
-
-
-def _leaving(task: Task, node: Node) -> bool:
-    return task.node is node and bool(task.releasing) and task.pipelined_node is not node
 
 
 def _collide(mine: tuple[tuple[str, str, int], ...], theirs: tuple[tuple[str, str, int], ...]) -> bool:

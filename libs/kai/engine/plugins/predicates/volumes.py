@@ -9,6 +9,7 @@ import numpy as np
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, NodeFilter, PreFilter, Readiness
+from kai.engine.plugins.predicates.leaving import others_on
 from kai.model import quantity
 from kai.model.arrays import Mask
 from kai.model.rules.selectors import label_selector, selects
@@ -86,26 +87,28 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
         return None if found is None else (found, "node cannot reach the pod's volumes")
 
     def check(self, task: Task, node: Node) -> str | None:
-        """Slots for volumes of each driver, and room for those to be made beside those of others."""
-        if self._reserves and not self._has_room(task, node):
+        """Slots for volumes of each driver, and room for those to be made beside those of others.
+
+        Pods that are on their way out count as gone: :meth:`waits` sees to them.
+        """
+        if not self._has_room(task, node, leaving=False):
             return "node has no room for the pod's volumes beside those that are about to be made"
-        limits = self._limits(node)
-        if not limits:
-            return None
-        wanted = self._volumes(task)
-        used: dict[str, set[str]] = {}
-        for other in node.tasks.values():
-            if other.cls.constraints.volume_claims:
-                for driver, volumes in self._volumes(other).items():
-                    used.setdefault(driver, set()).update(volumes)
-        for driver, volumes in wanted.items():
-            if driver in limits and len(used.get(driver, set()) | volumes) > limits[driver]:
-                return "node has no slot left for the pod's volumes"
+        if not self._has_slots(task, node, leaving=False):
+            return "node has no slot left for the pod's volumes"
         return None
 
     def waits(self, task: Task, node: Node) -> bool:
-        """Whether a pod that is on its way out still has a volume that only one pod may have."""
-        del node
+        """Whether a pod that is on its way out still has a volume that only one pod may have, or a slot or
+        room that the pod needs.
+        """
+        return (
+            self._is_left(task)
+            or not self._has_slots(task, node, leaving=True)
+            or not self._has_room(task, node, leaving=True)
+        )
+
+    def _is_left(self, task: Task) -> bool:
+        """Whether somebody who is leaving still has a volume of the task that only one pod may have."""
         return any(
             other is not task and other.releasing and name in other.cls.constraints.volume_claims
             for name in self._exclusive(task)
@@ -218,10 +221,12 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
                 found |= np.fromiter((inside(n.object.labels) for n in nodes), dtype=bool, count=len(nodes))
         return found
 
-    def _has_room(self, task: Task, node: Node) -> bool:
-        for name, wanted in self._to_make(task).items():
+    def _has_room(self, task: Task, node: Node, *, leaving: bool) -> bool:
+        """Whether volumes that are to be made fit beside those of others, be it of ``leaving`` ones too."""
+        for name, wanted in (self._to_make(task) if self._reserves else {}).items():
             if not any(
-                quantity.whole(each.get("capacity") or "0") >= wanted + self._promised(name, each)
+                quantity.whole(each.get("capacity") or "0")
+                >= wanted + self._promised(name, each, task, leaving=leaving)
                 for each in self._objects[Kind.CSI_STORAGE_CAPACITY].values()
                 if each.get("storageClassName") == name
                 and selects(each.get("nodeTopology"), node.object.labels)
@@ -229,14 +234,14 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
                 return False
         return True
 
-    def _promised(self, name: str, capacity: Object) -> int:
-        """Bytes that pods already placed where the capacity is will take from it."""
+    def _promised(self, name: str, capacity: Object, task: Task, *, leaving: bool) -> int:
+        """Bytes that other pods already placed where the capacity is will take from it."""
         inside = label_selector(capacity.get("nodeTopology"))
         return sum(
             self._to_make(other).get(name, 0)
             for node in self._handle.nodes.nodes
             if inside(node.object.labels)
-            for other in node.tasks.values()
+            for other in others_on(node, task, leaving=leaving)
             if other.cls.constraints.volume_claims
         )
 
@@ -255,6 +260,21 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
         return found
 
     # --- limits ----------------------------------------------------------------------------------
+    def _has_slots(self, task: Task, node: Node, *, leaving: bool) -> bool:
+        """Whether the node can attach the volumes beside those of others, be it of ``leaving`` ones too."""
+        limits = self._limits(node)
+        if not limits:
+            return True
+        used: dict[str, set[str]] = {}
+        for other in others_on(node, task, leaving=leaving):
+            if other.cls.constraints.volume_claims:
+                for driver, volumes in self._volumes(other).items():
+                    used.setdefault(driver, set()).update(volumes)
+        return all(
+            driver not in limits or len(used.get(driver, set()) | volumes) <= limits[driver]
+            for driver, volumes in self._volumes(task).items()
+        )
+
     def _limits(self, node: Node) -> dict[str, int]:
         csi_node = self._objects[Kind.CSI_NODE].get(node.name)
         drivers = ((csi_node or {}).get("spec") or {}).get("drivers") or ()
