@@ -7,6 +7,7 @@ from typing import Any
 
 from kai.model import names
 from kai.model.objects import Container, Pod
+from kai.model.requests import is_sidecar
 from kai.model.rules.volumes import claim_name
 from kai.snapshot.classes import Constraints
 
@@ -81,7 +82,9 @@ def _config_maps_of(container: Container, pod: Pod) -> list[str]:
 
 def _host_ports(pod: Pod) -> tuple[tuple[str, str, int], ...]:
     ports: set[tuple[str, str, int]] = set()
-    for container in pod.spec.containers:
+    # Other init containers listen for a while only, and Kubernetes keeps no port for them.
+    sidecars = [each for each in pod.spec.init_containers or () if is_sidecar(each)]
+    for container in (*pod.spec.containers, *sidecars):
         for port in container.ports or ():
             number = port.host_port or (port.container_port if pod.spec.host_network else 0)
             if number:

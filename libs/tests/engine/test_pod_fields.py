@@ -126,6 +126,25 @@ def test_two_pods_of_a_node_do_not_listen_on_one_port(theirs, ours, spec, expect
     assert bound(cycle(state)) == {"new": expected}
 
 
+@pytest.mark.parametrize(
+    ("restart", "spec", "expected"),
+    [("Always", {}, "n1"), ("Always", {"host_network": True}, "n1"), (None, {}, "n0")],
+    ids=["sidecars", "sidecars in the network of the host", "containers that end before others begin"],
+)
+def test_the_ports_of_sidecars_count(restart, spec, expected):
+    def with_exporter(host_port):
+        exporter = a_server(9100, host_port=host_port)[0]
+        exporter.restart_policy = restart
+        return {"init_containers": [exporter]}
+
+    theirs = with_exporter(9100)
+    ours = {**with_exporter(0 if spec else 9100), **spec}
+    state = a_state(nodes(2, gpus=2, cpu="8"))
+    add(state, a_single("there", on="n0", gpus=1, spec=theirs))
+    add(state, a_single("new", spec=ours, created=1))
+    assert bound(cycle(state)) == {"new": expected}
+
+
 # --- amounts -------------------------------------------------------------------------------------------
 def asks(cpu, *, restart=None):
     return Container(
