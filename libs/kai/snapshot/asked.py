@@ -17,6 +17,8 @@ class Asked(NamedTuple):
 
     wanted: Wanted
     gpus: Annotated
+    #: Names of the whole GPUs among them.
+    gpu_names: frozenset[str]
 
 
 def asked(pod: Pod, resources: ResourceTable) -> Asked:
@@ -34,4 +36,5 @@ def asked(pod: Pod, resources: ResourceTable) -> Asked:
     if gpus.mig:
         amounts |= gpus.mig
     limits.RESOURCES.check_count(amounts)
-    return Asked(resources.split(amounts), gpus)
+    gpu_names = frozenset([name for name, amount in amounts.items() if amount and is_gpu(name)])
+    return Asked(resources.split(amounts), gpus, gpu_names)

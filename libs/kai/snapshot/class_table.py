@@ -8,13 +8,14 @@ from typing import Final
 
 import msgspec
 
+from kai.model import names
 from kai.model.claims import Grant
 from kai.model.objects import Container, ObjectMeta, Pod, PodSpec
 from kai.model.requests import resized
 from kai.model.rules.gpus import mig_gpus
 from kai.snapshot import pod_bounds
 from kai.snapshot.asked import asked
-from kai.snapshot.classes import TaskClass
+from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.constraints import constraints_of, container_key, numa_inputs, volume_references
 from kai.snapshot.essence import essence
 from kai.snapshot.gpu_need import GPU_ANNOTATIONS, gpu_annotations, gpu_need
@@ -22,6 +23,8 @@ from kai.snapshot.resources import CPU, MEMORY, PODS, ResourceTable
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _encode_quickly = msgspec.msgpack.Encoder().encode
+#: Reservation pods ask for the devices that are shared by this name.
+_OF_SHARED: Final = frozenset((names.NVIDIA_GPU,))
 #: So many classes may wait for a pod that is like those that they had.
 _SPARE: Final = 256
 #: Users decide how long the inputs of a class are: of longer ones a digest is kept.
@@ -164,9 +167,11 @@ class ClassTable:
 
     def _derive(self, pod: Pod, dra_gpus: int) -> TaskClass:
         pod_bounds.check_scheduling(pod)
-        (amounts, unoffered), need = asked(pod, self._resources)
+        (amounts, unoffered), need, gpu_names = asked(pod, self._resources)
         amounts[PODS] = 1
         gpu = gpu_need(need, amounts, dra_gpus, self._mig_gpus(amounts, unoffered))
+        if gpu["kind"] is GpuKind.FRACTION or gpu["kind"] is GpuKind.MEMORY:
+            gpu_names = _OF_SHARED
         constraints = constraints_of(pod)
         # What failures of searches are compared by: no amounts, but what they are amounts of.
         signature = _encode(
@@ -176,6 +181,7 @@ class ClassTable:
                 bool(pod.spec.resource_claims),
                 sorted(self._resources.names[each] for each, amount in amounts.items() if amount > 0),
                 sorted(unoffered),
+                sorted(gpu_names),
                 constraints.node_selector,
                 constraints.node_affinity,
                 constraints.pod_affinity,
@@ -215,6 +221,7 @@ class ClassTable:
                 constraints=constraints,
                 signature=signature,
                 claims=bool(pod.spec.resource_claims),
+                gpu_names=gpu_names,
                 pod=essence(pod),
                 **gpu,
             )

@@ -69,6 +69,8 @@ class TaskClass:
     gpu_memory_mib: int = 0
     gpu_centi: int = 0
     dra_gpus: int = 0
+    #: Names of the resources by which it asks for GPUs as a whole, or has them reserved for parts of them.
+    gpu_names: frozenset[str] = frozenset()
     legacy_mig: bool = False
     #: Whether pods of the class have resource claims.
     claims: bool = False

@@ -34,8 +34,8 @@ class Intake:
         self._granted = granted
         self._groups = groups
         self._gpu_slices = GpuSlices()
-        #: Columns of extended resources that device classes stand behind.
-        self._backed: tuple[int, ...] = ()
+        #: Extended resources that device classes stand behind.
+        self._backed: tuple[str, ...] = ()
         self._gpu_sizes_dirty = False
 
     # --- objects -------------------------------------------------------------------------------
@@ -385,7 +385,7 @@ class Intake:
                     self._put_node(node, node.object)
         elif kind is Kind.DEVICE_CLASS:
             known = len(cluster.resources)
-            backed = nodes.backed_columns(cluster.objects[kind].values(), cluster.resources)
+            backed = nodes.backed_resources(cluster.objects[kind].values(), cluster.resources)
             self._classify_again(known)
             if backed != self._backed:
                 self._backed = backed

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-from kai.model import names
+from kai.model import names, quantity
 from kai.model.dra import DEVICE_CLASS_RESOURCE_PREFIX
 from kai.model.objects import Node as NodeObject
 from kai.model.quantity import integer
-from kai.model.rules.gpus import shared_memory_mib
+from kai.model.rules.gpus import is_gpu, shared_memory_mib
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
 from kai.snapshot.rows import UNKNOWN_GPU_MEMORY_MIB, Node
 
@@ -19,11 +19,11 @@ _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUn
 
 
 def describe(
-    node: Node, obj: NodeObject, resources: ResourceTable, *, dra_gpus: int, backed: Collection[int] = ()
+    node: Node, obj: NodeObject, resources: ResourceTable, *, dra_gpus: int, backed: Collection[str] = ()
 ) -> dict[int, int]:
     """Fill a row from an object; returns what the node offers, by column.
 
-    What no device plugin offers of the ``backed`` columns is for resource claims to find.
+    What no device plugin offers of the ``backed`` resources is for resource claims to find.
     """
     labels = obj.labels
     amounts = resources.offer(obj.status.allocatable or {})
@@ -41,27 +41,37 @@ def describe(
     node.cpu_worker = names.CPU_WORKER_LABEL in labels
     node.gpu_worker = names.GPU_WORKER_LABEL in labels
     offered = amounts.get(GPU, 0)
-    node.askable_gpus = offered or (dra_gpus if GPU in backed else 0)
+    of_claims = frozenset(filter(is_gpu, backed)) if dra_gpus else frozenset()
+    node.askable_gpus = offered or (dra_gpus if of_claims else 0)
+    node.gpu_names = _gpu_names(obj) | of_claims
     if dra_gpus:
         amounts[GPU] = amounts.get(GPU, 0) + dra_gpus
     node.gpus = amounts.get(GPU, 0)
-    for column in backed:
+    for column in map(resources.column, backed):
         if column != GPU and amounts.get(column, 0) <= 0:
             amounts[column] = CLAIMED
     return amounts
 
 
-def backed_columns(classes: Iterable[dict[str, Any]], resources: ResourceTable) -> tuple[int, ...]:
-    """Columns of extended resources behind which there is a device class.
+def _gpu_names(obj: NodeObject) -> frozenset[str]:
+    """Under which names device plugins offer whole GPUs."""
+    amounts = obj.status.allocatable or {}
+    return frozenset([name for name, text in amounts.items() if is_gpu(name) and quantity.parse(text) > 0])
+
+
+def backed_resources(classes: Iterable[dict[str, Any]], resources: ResourceTable) -> tuple[str, ...]:
+    """Extended resources behind which there is a device class.
 
     In order, each once. Names not seen before get columns.
     """
-    columns: set[int] = set()
+    found: set[str] = set()
     for each in classes:
-        columns.add(resources.offered(DEVICE_CLASS_RESOURCE_PREFIX + each["metadata"]["name"]))
+        found.add(DEVICE_CLASS_RESOURCE_PREFIX + each["metadata"]["name"])
         if name := (each.get("spec") or {}).get("extendedResourceName"):
-            columns.add(resources.offered(str(name)))
-    return tuple(sorted(columns - {CPU, MEMORY, PODS} - {column for column, _ in resources.mig}))
+            found.add(str(name))
+    columns = {name: resources.offered(name) for name in sorted(found)}
+    others = {CPU, MEMORY, PODS, *(column for column, _ in resources.mig)}
+    return tuple([name for name, column in columns.items() if column not in others])
 
 
 def unavailable(obj: NodeObject) -> str:

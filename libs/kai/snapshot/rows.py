@@ -52,6 +52,8 @@ class Node:
     dra_gpus: int = 0
     #: Whole devices that a pod can ask for as a resource: a device plugin's, or claimed for it by a class.
     askable_gpus: int = 0
+    #: The names of resources by which it can do so.
+    gpu_names: frozenset[str] = frozenset()
     #: Tasks here that ask for MIG devices by annotation; no other MIG pods may join them.
     legacy_mig: int = 0
     ready: bool = True

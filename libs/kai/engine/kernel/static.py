@@ -42,10 +42,14 @@ class StaticFilters:
         self.gpu_memory_mib = np.fromiter(
             (node.gpu_memory_mib for node in nodes), dtype=np.int64, count=len(nodes)
         )
+        #: Which nodes offer GPUs by just these names.
+        self._gpu_names: dict[frozenset[str], Mask] = {}
         self._taints: dict[tuple[_Taint, ...], Mask] = {}
         #: Which nodes have a taint that pods had better avoid.
         self.avoided: dict[_Taint, Mask] = {}
         for row, node in enumerate(nodes):
+            if node.gpu_names:
+                self._mark(self._gpu_names, node.gpu_names, row)
             all_taints = [_Taint(each.key, each.value, each.effect) for each in node.object.spec.taints or ()]
             repelling = tuple(taint for taint in all_taints if taint.effect in taints.REPELLING)
             if repelling:
@@ -129,6 +133,9 @@ class StaticFilters:
             yield "legacy MIG requests are not supported", np.zeros(len(self.nodes), dtype=bool)
         if cls.cpu_only:
             return
+        for offered, there in self._gpu_names.items():
+            if not cls.gpu_names <= offered:
+                yield f"node offers no {min(cls.gpu_names - offered)}", ~there
         if self._by_claims:
             if cls.shared:
                 yield _NO_PARTS, self._each(lambda node: not node.dra_gpus)
