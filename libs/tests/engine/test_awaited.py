@@ -64,6 +64,17 @@ def test_who_wants_his_own_kind_near_and_is_the_first_waits_for_nobody(label: di
     assert read(Engine().run(state, NOW)).binds == {"first-0": "b"}
 
 
+def test_a_pod_of_his_kind_where_there_is_no_such_domain_does_not_keep_the_first_waiting() -> None:
+    state = a_state(
+        a_node("a", gpus=8, labels={"rack": "r"}),
+        a_node("b", gpus=8),
+        a_job("other", on="b", gpus=8, labels=LEADER),
+        a_job("first", gpus=1, labels=LEADER, spec=near("rack")),
+        a_job("second", gpus=1, created=1, labels=LEADER, spec=near("rack")),
+    )
+    assert read(Engine().run(state, NOW)).binds == {"first-0": "a", "second-0": "a"}
+
+
 def test_who_repels_others_waits_for_none_where_nodes_have_no_such_domain() -> None:
     term = {"labelSelector": {"matchLabels": LEADER}, "topologyKey": "rack"}
     repels = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}

@@ -133,7 +133,8 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         numbers, values = self._handle.filters.labels.column(wanted.key)
         counts = self._neighbours.table[wanted.rows]
         found = by_domain(counts, numbers, domains=len(values)) > 0
-        found |= (wanted.own & ~counts.any(axis=1))[:, None]
+        # As in kube-scheduler, who is on a node without the key is nobody to be near to.
+        found |= (wanted.own & ~counts[:, numbers >= 0].any(axis=1))[:, None]
         everywhere: Mask = np.logical_and.reduce(found, axis=0)
         return np.asarray(spread_back(everywhere, numbers, outside=False), dtype=bool)
 
