@@ -39,6 +39,17 @@ class Workload:
         return self.pod.spec
 
     @property
+    def grouped_by(self) -> ObjectMeta:
+        """Whose labels and annotations count before those of its pods.
+
+        Each run of a CronJob is grouped by its Job. Who groups may not read DaemonSets, so that each of their
+        pods is on its own.
+        """
+        if self.kind == "CronJob":
+            return self.owners[-1]
+        return self.pod.metadata if self.kind == "DaemonSet" else self.metadata
+
+    @property
     def where(self) -> str:
         """How messages call it."""
         meta = self.metadata

@@ -36,7 +36,7 @@ def refusals(kind: str, body: Json, namespace: str, facts: Facts) -> tuple[str, 
         where = f"podgroup {namespace}/{group.metadata.name}"
         return where, [
             *_queue(group.spec.queue, namespace, None, facts),
-            *_priority({group.spec.priority_class_name}, namespace, facts),
+            *_priority(group.spec.priority_class_name, namespace, facts),
         ]
     if kind in templates.KINDS:
         workload = templates.workload_of(kind, body, namespace)
@@ -46,19 +46,18 @@ def refusals(kind: str, body: Json, namespace: str, facts: Facts) -> tuple[str, 
 
 
 def _of_workload(workload: Workload, facts: Facts) -> Iterator[Refusal]:
-    owner, pod = workload.metadata, workload.pod
+    owner, pod, namespace = workload.grouped_by.labels or {}, workload.pod, workload.metadata.namespace
     queue = queue_named(
-        owner.labels or {},
+        owner,
         pod.labels,
         queue_label_key=facts.queue_label_key,
         node_pool_label_key=facts.node_pool_label_key,
     )
     account = pod.spec.service_account_name or names.DEFAULT_SERVICE_ACCOUNT
-    yield from _queue(queue, owner.namespace, account, facts)
+    yield from _queue(queue, namespace, account, facts)
     key = names.PRIORITY_CLASS_LABEL
-    otherwise = pod.labels.get(key, pod.spec.priority_class_name)
-    wanted = {(each.labels or {}).get(key, otherwise) for each in (owner, *workload.owners)}
-    yield from _priority(wanted, owner.namespace, facts)
+    wanted = owner.get(key, pod.labels.get(key, pod.spec.priority_class_name))
+    yield from _priority(wanted, namespace, facts)
 
 
 def _queue(queue: str, namespace: str, account: str | None, facts: Facts) -> Iterator[Refusal]:
@@ -69,7 +68,6 @@ def _queue(queue: str, namespace: str, account: str | None, facts: Facts) -> Ite
         yield Refusal(access.refusal(queue, shut, facts.queues[shut].spec.access, user), shut)
 
 
-def _priority(wanted: set[str], namespace: str, facts: Facts) -> Iterator[Refusal]:
-    for name in sorted(wanted):
-        if access.usurped(name, namespace, facts.system_namespaces):
-            yield Refusal(access.priority_refusal(name, namespace, facts.system_namespaces))
+def _priority(name: str, namespace: str, facts: Facts) -> Iterator[Refusal]:
+    if access.usurped(name, namespace, facts.system_namespaces):
+        yield Refusal(access.priority_refusal(name, namespace, facts.system_namespaces))

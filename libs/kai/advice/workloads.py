@@ -15,6 +15,14 @@ from kai.model.objects import ObjectMeta, Pod
 from kai.model.rules.gpu_shares import GPU_CENTI, asked_share
 from kai.model.rules.gpus import is_mig
 
+#: Annotations that say what a pod group is to be.
+_OF_GROUPS = (
+    names.PREEMPTION_DELAY,
+    names.STALENESS_GRACE_PERIOD,
+    names.TOPOLOGY,
+    names.TOPOLOGY_REQUIRED,
+    names.TOPOLOGY_PREFERRED,
+)
 _DEFAULT_SCHEDULERS = ("", "default-scheduler")
 
 
@@ -29,8 +37,9 @@ def findings(workload: Workload, facts: Facts) -> Iterator[Finding]:
             meta.labels or {}, meta.annotations or {}, queue_label_key=facts.queue_label_key
         )
     yield from _misplaced(workload)
+    yield from _not_passed_on(workload, facts.queue_label_key)
     yield from _parts_of_gpus(workload.pod)
-    owner, pod = workload.metadata.labels or {}, workload.pod.labels
+    owner, pod = workload.grouped_by.labels or {}, workload.pod.labels
     yield from membership.queue_of_workload(owner, pod, facts)
     yield from _priority(workload, facts)
     yield from sizes.findings(workload, facts)
@@ -48,20 +57,25 @@ def _scheduler(workload: Workload, facts: Facts) -> Iterator[Finding]:
         yield Finding(
             Code.MISSPELT_SCHEDULER, f'schedulerName "{name}" is not known here; did you mean "{ours}"?'
         )
-    elif name in _DEFAULT_SCHEDULERS:
-        labels = (workload.metadata.labels or {}).keys() | workload.pod.labels.keys()
-        if facts.queue_label_key in labels:
-            yield Finding(
-                Code.OTHER_SCHEDULER,
-                f"label {facts.queue_label_key} has no effect: its schedulerName is not {ours}",
-            )
+    elif name in _DEFAULT_SCHEDULERS and any(
+        facts.queue_label_key in (meta.labels or {}) for meta in _metadata(workload)
+    ):
+        yield Finding(
+            Code.OTHER_SCHEDULER,
+            f"label {facts.queue_label_key} has no effect: its schedulerName is not {ours}",
+        )
 
 
 def _misplaced(workload: Workload) -> Iterator[Finding]:
     """What counts only on a Job, or only on pods."""
-    if names.BATCH_MIN_MEMBER in workload.pod.annotations:
-        text = f"annotation {names.BATCH_MIN_MEMBER} is ignored on pods; set it on the Job itself"
-        yield Finding(Code.MISPLACED_KEY, text)
+    key = names.BATCH_MIN_MEMBER
+    if workload.kind in ("Pod", "Job"):
+        if key in workload.pod.annotations:
+            text = f"annotation {key} is ignored on pods; set it on the Job itself"
+            yield Finding(Code.MISPLACED_KEY, text)
+    elif any(key in (meta.annotations or {}) for meta in _metadata(workload)):
+        ignored = f"annotation {key} is ignored on a {workload.kind} and what it makes"
+        yield Finding(Code.MISPLACED_KEY, f"{ignored}, of which one pod is enough; create a Job for a gang")
     if workload.kind == "Pod":
         return
     told, passed_on = workload.metadata.annotations or {}, workload.pod.annotations
@@ -71,6 +85,24 @@ def _misplaced(workload: Workload) -> Iterator[Finding]:
             yield Finding(
                 Code.MISPLACED_KEY, f"annotation {key} is ignored on a {workload.kind}; set it in {where}"
             )
+
+
+def _not_passed_on(workload: Workload, queue_label_key: str) -> Iterator[Finding]:
+    """What stands above the object that its pods are grouped by, where another value or none counts."""
+    above, counts, pod = workload.metadata, workload.grouped_by, workload.pod
+    if counts is above:
+        return
+    where = "spec.jobTemplate.metadata" if workload.kind == "CronJob" else "spec.template.metadata"
+    labels = (queue_label_key, names.PRIORITY_CLASS_LABEL, names.PREEMPTIBILITY_LABEL)
+    for what, keys, said, counted in (
+        ("label", labels, above.labels, pod.labels | (counts.labels or {})),
+        ("annotation", _OF_GROUPS, above.annotations, pod.annotations | (counts.annotations or {})),
+    ):
+        for key in keys:
+            if key in (said or {}) and counted.get(key) != (said or {})[key]:
+                yield Finding(
+                    Code.MISPLACED_KEY, f"{what} {key} is ignored on a {workload.kind}; set it in {where}"
+                )
 
 
 def _parts_of_gpus(pod: Pod) -> Iterator[Finding]:
