@@ -57,6 +57,7 @@ def test_pods_of_other_schedulers_are_charged_and_left_alone():
 
 
 KEEP_OUT = Taint(key="closed", value="yes", effect="NoSchedule")
+SLA = Taint(key="sla", value="950", effect="NoSchedule")
 LEAVE = Taint(key="closed", value="yes", effect="NoExecute")
 
 
@@ -85,6 +86,8 @@ def required(*expressions):
         ({"tolerations": [Toleration(key="closed", value="yes", effect="NoSchedule")]}, KEEP_OUT, "n0"),
         ({"tolerations": [Toleration(key="closed", value="yes", effect="NoSchedule")]}, LEAVE, "n1"),
         ({"tolerations": [Toleration(key="closed", value="no")]}, KEEP_OUT, "n1"),
+        ({"tolerations": [Toleration(key="sla", operator="Gt", value="900")]}, SLA, "n0"),
+        ({"tolerations": [Toleration(key="sla", operator="Lt", value="900")]}, SLA, "n1"),
     ],
 )
 def test_a_pod_goes_only_to_nodes_that_it_names_and_tolerates(spec, taint, expected):

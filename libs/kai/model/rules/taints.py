@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol, TypeVar
 
+from kai.model.quantity import integer
+
 #: Effects that keep new pods away.
 REPELLING: Final = ("NoSchedule", "NoExecute")
 #: The effect that only asks to look elsewhere first.
@@ -38,7 +40,7 @@ class AnyToleration(AnyTaint, Protocol):
 
     @property
     def operator(self) -> str:
-        """``Exists``, or ``Equal``, which is meant where nothing is said."""
+        """``Exists``, ``Gt``, ``Lt``, or ``Equal``, which is meant where nothing is said."""
         ...
 
 
@@ -53,7 +55,25 @@ def tolerates(toleration: AnyToleration, taint: AnyTaint) -> bool:
         return False
     if toleration.operator == "Exists":
         return True
-    return toleration.operator in ("", "Equal") and bool(toleration.key) and toleration.value == taint.value
+    if not toleration.key:
+        return False
+    if toleration.operator in ("Gt", "Lt"):
+        return _compares(taint.value, toleration.operator, toleration.value)
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+def _compares(value: str, operator: str, bound: str) -> bool:
+    """Whether the number of a taint is greater or less than that of a toleration; not if one is no number."""
+    have, than = _number(value), _number(bound)
+    if have is None or than is None:
+        return False
+    return have > than if operator == "Gt" else have < than
+
+
+def _number(text: str) -> int | None:
+    """Kubernetes takes numbers in one spelling only: without a plus sign and leading zeros."""
+    number = integer(text)
+    return number if str(number) == text else None
 
 
 def untolerated(

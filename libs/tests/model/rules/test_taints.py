@@ -33,6 +33,32 @@ def test_a_toleration_covers_taints_of_nodes_and_devices_alike(toleration, cover
     assert tolerates(DeviceToleration(**toleration), DeviceTaint(**GPU)) is covers
 
 
+@pytest.mark.parametrize(
+    ("operator", "bound", "value", "covers"),
+    [
+        ("Gt", "900", "950", True),
+        ("Gt", "950", "950", False),
+        ("Gt", "990", "950", False),
+        ("Lt", "990", "950", True),
+        ("Lt", "950", "950", False),
+        ("Lt", "900", "950", False),
+        ("Lt", "10", "9", True),
+        ("Gt", "-5", "0", True),
+        ("Gt", "", "950", False),
+        ("Gt", "900", "", False),
+        ("Gt", "900", "high", False),
+        ("Gt", "900", "0950", False),
+        ("Lt", "+990", "950", False),
+        ("Lt", "9223372036854775808", "1", False),
+    ],
+)
+def test_numbers_of_taints_are_compared(operator, bound, value, covers):
+    taint = Taint(key="sla", value=value, effect="NoSchedule")
+    assert tolerates(Toleration(key="sla", operator=operator, value=bound), taint) is covers
+    assert not tolerates(Toleration(operator=operator, value=bound), taint)
+    assert not tolerates(Toleration(key="other", operator=operator, value=bound), taint)
+
+
 def test_the_first_taint_that_keeps_pods_away_and_is_not_tolerated_is_told():
     soft = Taint(key="slow", effect="PreferNoSchedule")
     gpu, old = Taint(**GPU), Taint(key="old", effect="NoExecute")
