@@ -43,7 +43,8 @@ class GpuSlices:
         concerned = {node for each in (old, new) if each is not None for node in each.devices}
         for pool, generation in newest.items():
             if self._newest(pool) != generation:
-                concerned.update(node for each in self._of_pool[pool] for node in self._slices[each].devices)
+                for each in self._of_pool.get(pool, ()):
+                    concerned.update(self._slices[each].devices)
         return concerned
 
     def count(self, node: str) -> int:
