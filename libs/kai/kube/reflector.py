@@ -74,6 +74,9 @@ class Unreadable:
 
 #: How often to look for an optional kind that is not served.
 ABSENT_PERIOD_SECONDS: Final = 60.0
+#: So long an optional kind must be refused before it counts as one that we may not see: an API server that
+#: has just started has not read its roles yet.
+FORBIDDEN_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +117,9 @@ class Reflector(Generic[T]):
     A kind with several versions is followed in the newest that is served, and told in the form of the newest
     that there is (:mod:`kai.kube.forms`). With ``metadata_only`` objects come without anything but their
     metadata.
-    An ``optional`` kind that the server does not serve, or not to us, counts as empty, and is looked
-    for again every minute.
+    An ``optional`` kind that the server does not serve counts as empty, and is looked for again every
+    minute. So does one that the server never showed us, once it has refused to for some seconds; what it did
+    show us stays known while it refuses.
     """
 
     def __init__(
@@ -152,6 +156,8 @@ class Reflector(Generic[T]):
         self._resource_version = ""
         #: The kind is not served: looking for it again is no relist.
         self._absent = False
+        #: Since when the server has answered nothing but that we may not see the kind.
+        self._forbidden_since: float | None = None
         self._backoff = Backoff()
         self._sink: Sink = lambda change: None
 
@@ -217,7 +223,7 @@ class Reflector(Generic[T]):
             await self._list()
 
     async def _pause(self, error: errors.KubeError) -> None:
-        if self._optional and isinstance(error, errors.NotFound | errors.Forbidden):
+        if self._optional and self._is_absence(error):
             if not self.synced.is_set():
                 _log.info("done without a resource", resource=self.resource.plural, reason=str(error))
             self._listing = set()
@@ -232,6 +238,18 @@ class Reflector(Generic[T]):
                 "watch failed", resource=self.resource.plural, error=str(error), retry_seconds=round(delay, 1)
             )
         await asyncio.sleep(delay)
+
+    def _is_absence(self, error: errors.KubeError) -> bool:
+        """Whether there is nothing of the kind for us, and not only at the moment."""
+        if not isinstance(error, errors.Forbidden):
+            self._forbidden_since = None
+            return isinstance(error, errors.NotFound)
+        if self.synced.is_set():
+            return self._absent
+        now = asyncio.get_running_loop().time()
+        if self._forbidden_since is None:
+            self._forbidden_since = now
+        return now - self._forbidden_since >= FORBIDDEN_SECONDS
 
     # --- reading everything --------------------------------------------------------------------
     async def _list(self) -> None:

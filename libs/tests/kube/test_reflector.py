@@ -228,10 +228,40 @@ async def test_a_line_that_cannot_be_understood_is_read_again_and_never_skipped(
 
 
 @pytest.mark.parametrize("status", [404, 403])
-async def test_an_optional_kind_that_is_not_served_counts_as_empty(client, server, answers, status):
+async def test_an_optional_kind_that_is_not_served_counts_as_empty(
+    client, server, answers, monkeypatch, status
+):
+    monkeypatch.setattr(reflector, "FORBIDDEN_SECONDS", 0.01)
     server.script("GET", PATH, answers.refusal(status))
     async with Following(client, optional=True) as following:
         await following.until("synced")
+
+
+async def test_a_refusal_at_the_start_is_no_absence_unless_it_lasts(client, server, answers):
+    """A server that has just started has not read its roles yet."""
+    there = answers.stream(event("ADDED", a_pod("a", version=1)), bookmark(5, end=True), hold=True)
+    server.script("GET", PATH, answers.refusal(403), answers.refusal(403), there)
+    async with Following(client, optional=True) as following:
+        await following.until("+a", "synced")
+    assert following.told == ["+a", "synced"]
+
+
+async def test_a_refusal_takes_nothing_from_what_is_known_of_an_optional_kind(
+    client, server, answers, monkeypatch
+):
+    monkeypatch.setattr(reflector, "FORBIDDEN_SECONDS", 0.0)
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(event("ADDED", a_pod("a", version=1)), bookmark(5, end=True)),
+        answers.refusal(403),
+        answers.refusal(403),
+        answers.stream(event("MODIFIED", a_pod("a", version=9)), hold=True),
+    )
+    async with Following(client, optional=True) as following:
+        await following.until("+a", "synced", "~a")
+    assert following.told == ["+a", "synced", "~a"]
+    assert server.received("GET", PATH)[-1].query["resourceVersion"] == "5"
 
 
 async def test_looking_again_for_a_kind_that_is_not_served_is_no_relist(client, server, answers, monkeypatch):
