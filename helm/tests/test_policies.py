@@ -14,6 +14,7 @@ import pytest
 from helm.tests.conftest import CHART, Rendered, documents
 from kai.model import names
 from kai.model.objects import Pod
+from kai.model.rules.volumes import SELECTED_NODE
 from kai_binder.plugins import dynamicresources, volumebinding
 from kai_binder.settings import BinderSettings
 from kai_local.apiserver.schemas import cel
@@ -197,7 +198,7 @@ def test_reservation_pods_have_our_image_or_one_that_is_named(render):
             ),
         ),
         ("kai-accounts-persistentvolumes-update", "binder", (volumebinding.BOUND_BY_CONTROLLER,)),
-        ("kai-accounts-persistentvolumeclaims-update", "binder", (volumebinding.SELECTED_NODE,)),
+        ("kai-accounts-persistentvolumeclaims-update", "binder", (SELECTED_NODE,)),
         (
             CLAIMS,
             "binder",

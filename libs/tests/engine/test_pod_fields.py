@@ -9,6 +9,7 @@ from kai.model.objects import (
     Taint,
     Toleration,
 )
+from kai.model.rules.volumes import SELECTED_NODE
 from kai.snapshot.state import Kind
 from libs.tests.engine.builders import a_node, a_single, a_state, add, bound, claiming, config, cycle, nodes
 from libs.tests.engine.dra.builders import a_class, a_slice, in_cluster
@@ -208,6 +209,40 @@ def test_of_two_pods_of_one_cycle_one_gets_such_a_volume():
     add(state, a_single("first", spec=WITH_DATA))
     add(state, a_single("second", spec=WITH_DATA, created=1))
     assert list(bound(cycle(state))) == ["first"]
+
+
+def a_claim_to_be_made(state, *, selected="", provisioner="disks.example.com", **spec):
+    """A claim without a volume; ``selected`` is the node for which its provisioner is making one."""
+    waits = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+    state.apply(Kind.STORAGE_CLASS, {"metadata": {"name": "made"}, **waits})
+    annotations = {SELECTED_NODE: selected} if selected else {}
+    metadata = {"name": "data", "namespace": "default", "annotations": annotations}
+    state.apply(
+        Kind.PERSISTENT_VOLUME_CLAIM, {"metadata": metadata, "spec": {"storageClassName": "made", **spec}}
+    )
+
+
+def test_a_pod_goes_to_the_node_for_which_its_volume_is_being_made():
+    """And to no other while that one is full, since nobody knows yet from where it can be reached."""
+    state = a_state(nodes(2, gpus=2, cpu="8"))
+    a_claim_to_be_made(state)
+    add(state, a_single("full", on="n1", gpus=2), a_single("new", gpus=1, spec=WITH_DATA, created=1))
+    a_claim_to_be_made(state, selected="n1")
+    result = cycle(state, config("allocate"))
+    assert bound(result) == {}
+    assert "node cannot reach the pod's volumes" in str(result.outcomes)
+    add(state, a_single("full", on="n1", gpus=2, phase="Succeeded"))
+    assert bound(cycle(state, config("allocate"))) == {"new": "n1"}
+
+
+def test_a_volume_that_has_been_made_is_reached_from_where_it_says():
+    state = a_state(nodes(2, gpus=2, cpu="8"))
+    add(state, a_single("full", on="n1", gpus=2), a_single("new", gpus=1, spec=WITH_DATA, created=1))
+    a_claim_to_be_made(state, selected="n1")
+    assert bound(cycle(state, config("allocate"))) == {}
+    state.apply(Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v"}, "spec": {}})
+    a_claim_to_be_made(state, selected="n1", volumeName="v")
+    assert bound(cycle(state, config("allocate"))) == {"new": "n0"}
 
 
 # --- of those who are moved for others -----------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 A claim whose storage class waits for its first consumer gets a volume that exists and can be reached
 from the node, the smallest that is large enough; else the node is written on the claim, and the class's
-provisioner makes one.
+provisioner makes one. Where the bind of another pod was quicker, its volume is waited for: whether this node
+reaches it is known once it is there.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from kai.kube import errors
@@ -15,11 +17,17 @@ from kai.kube.client import KubeClient
 from kai.kube.resources import NODES, PVCS, PVS, STORAGE_CLASSES
 from kai.model.objects import Json, Pod
 from kai.model.rules.selectors import node_selector
-from kai.model.rules.volumes import claim_names, is_to_be_had, storage_bytes, suits
+from kai.model.rules.volumes import (
+    SELECTED_NODE,
+    claim_names,
+    is_to_be_had,
+    selected_node,
+    storage_bytes,
+    suits,
+)
 from kai_binder.errors import BindFailed
 from kai_binder.work import Work
 
-SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -40,21 +48,42 @@ class VolumeBinding:
         return bool(claim_names(work.pod))
 
     async def pre_bind(self, work: Work) -> None:
-        """Have all claims bound."""
+        """Have all claims bound, each to a volume that the node reaches."""
         node = await self._client.get(NODES, work.decision.node)
-        unbound = []
-        for name in claim_names(work.pod):
-            claim = await self._claim(work.pod, name)
-            if _is_bound(claim):
-                await self._check_reachable(claim, node)
-            else:
-                await self._start(claim, node)
-                unbound.append(name)
-        if unbound:
-            await self._wait(work.pod, unbound, work.decision.node)
+        waiting = claim_names(work.pod)
+        begun: dict[str, str] = {}
+        try:
+            async with asyncio.timeout(self._timeout):
+                while waiting:
+                    waiting = [
+                        name for name in waiting if not await self._is_ready(work.pod, name, node, begun)
+                    ]
+                    if waiting:
+                        await asyncio.sleep(_LOOK_SECONDS)
+        except TimeoutError:
+            raise BindFailed(
+                f"persistentvolumeclaims {', '.join(waiting)} of pod {work.pod.key} are not bound after "
+                f"{self._timeout:g} s"
+            ) from None
 
     async def rollback(self, work: Work) -> None:
         """A volume that is bound, or being made, stays the claim's: it will be used wherever it can be."""
+
+    async def _is_ready(self, pod: Pod, name: str, node: Json, begun: dict[str, str]) -> bool:
+        """Whether a claim is bound; what is needed for that is begun when it is looked at first.
+
+        ``begun`` tells for which node a volume is made for each claim, with an empty name where there is one.
+        """
+        claim = await self._claim(pod, name)
+        if _is_bound(claim):
+            await self._check_reachable(claim, node)
+            return True
+        if name in begun:
+            _check_still_made(claim, begun[name])
+            return False
+        with suppress(errors.Conflict):  # who changed it may have chosen a node: look again
+            begun[name] = await self._start(claim, node)
+        return False
 
     async def _claim(self, pod: Pod, name: str) -> Json:
         try:
@@ -76,21 +105,28 @@ class VolumeBinding:
             )
 
     # --- unbound claims ------------------------------------------------------------------------
-    async def _start(self, claim: Json, node: Json) -> None:
-        """Choose a volume, or ask for one."""
+    async def _start(self, claim: Json, node: Json) -> str:
+        """Choose a volume, or ask for one; the node for which it is made, empty if there is one.
+
+        Raises:
+            Conflict: the claim has changed since it was read.
+        """
         if claim["spec"].get("volumeName"):
-            return  # bound by name; the volume controller is about to finish it
+            return ""  # bound by name; the volume controller is about to finish it
         storage_class = await self._storage_class(claim)
         if storage_class is None or storage_class.get("volumeBindingMode") != "WaitForFirstConsumer":
             raise BindFailed(f"persistentvolumeclaim {_key(claim)} is not bound yet, and not by us to bind")
+        provisioned = storage_class.get("provisioner") != NO_PROVISIONER
+        if provisioned and (chosen := selected_node(claim)):
+            return chosen
         if await self._take_existing(claim, node):
-            return
-        if storage_class.get("provisioner") == NO_PROVISIONER:
+            return ""
+        if not provisioned:
             raise BindFailed(
                 f"no volume of class {storage_class['metadata']['name']} for claim {_key(claim)} can be "
                 f"reached from node {node['metadata']['name']}"
             )
-        await self._ask_for_volume(claim, node["metadata"]["name"])
+        return await self._ask_for_volume(claim, node["metadata"]["name"])
 
     async def _storage_class(self, claim: Json) -> Json | None:
         name = claim["spec"].get("storageClassName")
@@ -103,9 +139,11 @@ class VolumeBinding:
 
     async def _take_existing(self, claim: Json, node: Json) -> bool:
         """Bind the smallest volume that fits; false if there is none. If others are quicker, the next."""
-        volumes = [v for v in await self._client.list(PVS) if could_be(v, claim) and reachable(v, node)]
-        for volume in sorted(volumes, key=_size):
-            meta = claim["metadata"]
+        meta = claim["metadata"]
+        volumes = [volume for volume in await self._client.list(PVS) if could_be(volume, claim)]
+        if any((volume["spec"].get("claimRef") or {}).get("uid") == meta["uid"] for volume in volumes):
+            return True  # the bind of another pod, or one of ours before, has taken it
+        for volume in sorted((volume for volume in volumes if reachable(volume, node)), key=_size):
             reference = {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
@@ -127,35 +165,19 @@ class VolumeBinding:
             return True
         return False
 
-    async def _ask_for_volume(self, claim: Json, node: str) -> None:
-        if (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE) == node:
-            return
+    async def _ask_for_volume(self, claim: Json, node: str) -> str:
         meta = claim["metadata"]
-        patch = {"metadata": {"uid": meta["uid"], "annotations": {SELECTED_NODE: node}}}
+        as_read = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        patch = {"metadata": {**as_read, "annotations": {SELECTED_NODE: node}}}
         await self._client.patch(PVCS, meta["name"], patch, namespace=meta["namespace"])
+        return node
 
-    async def _wait(self, pod: Pod, waiting: list[str], node: str) -> None:
-        try:
-            async with asyncio.timeout(self._timeout):
-                while waiting:
-                    claims = [await self._claim(pod, name) for name in waiting]
-                    waiting = [claim["metadata"]["name"] for claim in claims if not _is_bound(claim)]
-                    for claim in claims:
-                        self._check_not_given_up(claim, node)
-                    if waiting:
-                        await asyncio.sleep(_LOOK_SECONDS)
-        except TimeoutError:
-            raise BindFailed(
-                f"persistentvolumeclaims {', '.join(waiting)} of pod {pod.key} are not bound after "
-                f"{self._timeout:g} s"
-            ) from None
 
-    @staticmethod
-    def _check_not_given_up(claim: Json, node: str) -> None:
-        """A provisioner that cannot make the volume for this node takes the node off the claim again."""
-        chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
-        if not _is_bound(claim) and not claim["spec"].get("volumeName") and chosen not in (None, node):
-            raise BindFailed(f"persistentvolumeclaim {_key(claim)} is meant for node {chosen} meanwhile")
+def _check_still_made(claim: Json, node: str) -> None:
+    """That another node was not chosen for the claim than the one for which its volume is made."""
+    chosen = selected_node(claim)
+    if node and chosen not in ("", node) and not claim["spec"].get("volumeName"):
+        raise BindFailed(f"persistentvolumeclaim {_key(claim)} is meant for node {chosen} meanwhile")
 
 
 def _size(volume: Json) -> tuple[int, str]:

@@ -1,14 +1,18 @@
 """Volumes and devices are claimed before the pod is bound, and given back if it is not."""
 
+import asyncio
+
 import pytest
 
+from deadlines import eventually
 from kai.kube import errors
 from kai.kube.resources import NODES, PODS, PVCS, PVS, RESOURCE_CLAIMS, STORAGE_CLASSES
 from kai.model.decisions import BindDecision, PodRef
 from kai.model.objects import Pod
+from kai.model.rules.volumes import SELECTED_NODE, selected_node
 from kai_binder.errors import BindFailed
 from kai_binder.plugins.dynamicresources import DynamicResources
-from kai_binder.plugins.volumebinding import SELECTED_NODE, VolumeBinding
+from kai_binder.plugins.volumebinding import VolumeBinding
 from kai_binder.work import Work
 
 pytestmark = pytest.mark.integration
@@ -27,6 +31,16 @@ async def a_claim(cluster, name="data"):
         "resources": {"requests": {"storage": "10Gi"}},
     }
     await cluster.client.create(PVCS, {"metadata": {"name": name}, "spec": spec}, namespace="default")
+
+
+async def the_claim(cluster):
+    return await cluster.client.get(PVCS, "data", namespace="default")
+
+
+async def select(cluster, node):
+    """What whoever binds another pod of the claim does, or its provisioner where it gives up (None)."""
+    patch = {"metadata": {"annotations": {SELECTED_NODE: node}}}
+    await cluster.client.patch(PVCS, "data", patch, namespace="default")
 
 
 async def a_volume(cluster, name, *, size="10Gi", node="n1"):
@@ -80,7 +94,7 @@ async def test_the_smallest_volume_that_the_node_can_reach_is_taken(cluster):
             return volume["spec"].get("claimRef")
 
         reference = await cluster.until(taken)
-        claim = await cluster.client.get(PVCS, "data", namespace="default")
+        claim = await the_claim(cluster)
         assert (reference["name"], reference["uid"]) == ("data", claim["metadata"]["uid"])
         assert "nodeName" not in (await cluster.get("p"))["spec"]
         await finish(cluster, "data", "small")
@@ -95,8 +109,7 @@ async def test_a_provisioner_is_told_the_node_and_waited_for(cluster):
     async with cluster.scheduler(), cluster.binder():
 
         async def asked():
-            claim = await cluster.client.get(PVCS, "data", namespace="default")
-            return (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE) == "n1"
+            return selected_node(await the_claim(cluster)) == "n1"
 
         await cluster.until(asked)
         await a_volume(cluster, "made", node="n1")
@@ -136,6 +149,76 @@ async def test_a_bound_volume_out_of_reach_is_a_failure(cluster):
     plugin = VolumeBinding(cluster.client, timeout=60)
     with pytest.raises(BindFailed, match="volume far of claim default/data cannot be reached from node n1"):
         await plugin.pre_bind(await work(cluster, "p"))
+
+
+def reads_of_claims(cluster):
+    return sum(
+        entry["count"]
+        for entry in cluster.server.counts.report()
+        if (entry["verb"], entry["resource"]) == ("get", "persistentvolumeclaims")
+    )
+
+
+async def begun(cluster, prepared):
+    """The binding of the pod's claims, after it has looked at the claim and found it without a volume."""
+    before = reads_of_claims(cluster)
+    task = asyncio.create_task(VolumeBinding(cluster.client, timeout=600).pre_bind(prepared))
+    # With the second look everything is done that the first one asks for.
+    await eventually(lambda: task.done() or reads_of_claims(cluster) >= before + 2)
+    return task
+
+
+async def outcome(task):
+    """Why the pod is not bound; empty if it can be."""
+    try:
+        await task
+    except BindFailed as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("reached", [True, False])
+async def test_a_volume_that_is_made_for_another_pod_is_waited_for_and_must_be_reached(cluster, reached):
+    await cluster.node("n1", labels={"kubernetes.io/hostname": "n1"})
+    await a_class(cluster, provisioner="example.com/disks")
+    await a_claim(cluster)
+    await select(cluster, "n2")
+    await cluster.pod("p", **with_claim())
+    task = await begun(cluster, await work(cluster, "p"))
+    assert selected_node(await the_claim(cluster)) == "n2"
+    await a_volume(cluster, "made", node="n1" if reached else "n2")
+    await finish(cluster, "data", "made")
+    told = "volume made of claim default/data cannot be reached from node n1"
+    assert await outcome(task) == ("" if reached else told)
+
+
+async def test_a_claim_for_which_another_pod_took_a_volume_gets_no_second_one(cluster):
+    await cluster.node("n1", labels={"kubernetes.io/hostname": "n1"})
+    await a_class(cluster)
+    await a_claim(cluster)
+    await a_volume(cluster, "near", node="n1")
+    await a_volume(cluster, "taken", node="n2")
+    uid = (await the_claim(cluster))["metadata"]["uid"]
+    reference = {"claimRef": {"namespace": "default", "name": "data", "uid": uid}}
+    await cluster.client.patch(PVS, "taken", {"spec": reference})
+    await cluster.pod("p", **with_claim())
+    task = await begun(cluster, await work(cluster, "p"))
+    assert "claimRef" not in (await cluster.client.get(PVS, "near"))["spec"]
+    await finish(cluster, "data", "taken")
+    assert await outcome(task) == "volume taken of claim default/data cannot be reached from node n1"
+
+
+async def test_a_claim_that_changes_as_its_volume_is_asked_for_is_looked_at_again(cluster):
+    await cluster.node("n1", labels={"kubernetes.io/hostname": "n1"})
+    await a_class(cluster, provisioner="example.com/disks")
+    await a_claim(cluster)
+    await cluster.pod("p", **with_claim())
+    cluster.fault(verb="patch", resource="persistentvolumeclaims", status=409, count=1)
+    task = await begun(cluster, await work(cluster, "p"))
+    await eventually(lambda: the_claim(cluster), lambda claim: selected_node(claim) == "n1")
+    await a_volume(cluster, "made", node="n1")
+    await finish(cluster, "data", "made")
+    assert await outcome(task) == ""
 
 
 # --- devices -----------------------------------------------------------------------------------

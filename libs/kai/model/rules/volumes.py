@@ -1,13 +1,15 @@
-"""Which volume claims a pod has, and which volume that exists may be a claim's: Kubernetes' rule."""
+"""Which volume claims a pod has, and which volume may be a claim's: Kubernetes' rule."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kai.model import quantity
 from kai.model.objects import Pod
 from kai.model.rules.selectors import label_selector
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 
 
 def claim_names(pod: Pod) -> list[str]:
@@ -21,6 +23,11 @@ def claim_name(volume: Mapping[str, Any], pod: str) -> str | None:
     if claim := volume.get("persistentVolumeClaim"):
         return str(claim.get("claimName", ""))
     return f"{pod}-{volume.get('name', '')}" if "ephemeral" in volume else None
+
+
+def selected_node(claim: Mapping[str, Any]) -> str:
+    """The node for which a claim's provisioner is making a volume, or has made it; empty if it makes none."""
+    return str((claim["metadata"].get("annotations") or {}).get(SELECTED_NODE) or "")
 
 
 def is_to_be_had(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:

@@ -3,7 +3,14 @@
 import pytest
 
 from kai.model.objects import ObjectMeta, Pod, PodSpec
-from kai.model.rules.volumes import claim_names, is_to_be_had, storage_bytes, suits
+from kai.model.rules.volumes import (
+    SELECTED_NODE,
+    claim_names,
+    is_to_be_had,
+    selected_node,
+    storage_bytes,
+    suits,
+)
 
 CLAIM = {"metadata": {"namespace": "ns", "name": "c", "uid": "u"}, "spec": {}}
 
@@ -37,6 +44,13 @@ def test_claims_are_those_of_volumes_and_of_ephemeral_volumes():
 def test_a_volume_is_to_be_had_if_it_is_free_or_kept_for_the_claim(meta, spec, phase, free):
     volume = {"metadata": {"name": "v", **meta}, "spec": spec, "status": {"phase": phase}}
     assert is_to_be_had(volume, CLAIM) is free
+
+
+@pytest.mark.parametrize(
+    ("annotations", "node"), [({}, ""), (None, ""), ({"other": "n1"}, ""), ({SELECTED_NODE: "n1"}, "n1")]
+)
+def test_a_claim_says_for_which_node_its_volume_is_made(annotations, node):
+    assert selected_node({"metadata": {"name": "c", "annotations": annotations}}) == node
 
 
 BLOCK = {"volumeMode": "Block"}

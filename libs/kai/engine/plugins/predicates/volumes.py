@@ -13,7 +13,7 @@ from kai.engine.plugins.predicates.leaving import others_on
 from kai.model import quantity
 from kai.model.arrays import Mask
 from kai.model.rules.selectors import label_selector, selects
-from kai.model.rules.volumes import is_to_be_had, storage_bytes, suits
+from kai.model.rules.volumes import is_to_be_had, selected_node, storage_bytes, suits
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
@@ -154,11 +154,20 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
         bound = (claim.get("spec") or {}).get("volumeName")
         if bound:
             return self._of_volume(self._objects[Kind.PERSISTENT_VOLUME].get(bound) or {})
-        possible = self._of_free_volumes(claim)
         storage = self._class_of(claim) or {}
-        if storage.get("provisioner", _NO_PROVISIONER) != _NO_PROVISIONER:
-            possible |= self._of_provisioner(storage, claim)
-        return possible
+        if storage.get("provisioner", _NO_PROVISIONER) == _NO_PROVISIONER:
+            return self._of_free_volumes(claim)
+        if chosen := selected_node(claim):
+            return self._only(chosen)
+        return self._of_free_volumes(claim) | self._of_provisioner(storage, claim)
+
+    def _only(self, name: str) -> Mask:
+        """The node for which a volume is being made: whether others will reach it is not known yet."""
+        found = np.zeros(len(self._handle.nodes), dtype=bool)
+        node = self._handle.nodes.by_name.get(name)
+        if node is not None:
+            found[node.row] = True
+        return found
 
     def _of_volume(self, volume: Object) -> Mask | None:
         labels = self._handle.filters.labels
