@@ -174,10 +174,15 @@ class VolumeBinding:
 
 
 def _check_still_made(claim: Json, node: str) -> None:
-    """That another node was not chosen for the claim than the one for which its volume is made."""
+    """A provisioner that cannot make the volume for a node takes the node off the claim again."""
     chosen = selected_node(claim)
-    if node and chosen not in ("", node) and not claim["spec"].get("volumeName"):
+    if not node or chosen == node or claim["spec"].get("volumeName"):
+        return
+    if chosen:
         raise BindFailed(f"persistentvolumeclaim {_key(claim)} is meant for node {chosen} meanwhile")
+    raise BindFailed(
+        f"no volume could be made for claim {_key(claim)} on node {node}: see the events of the claim"
+    )
 
 
 def _size(volume: Json) -> tuple[int, str]:

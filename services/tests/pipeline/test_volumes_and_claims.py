@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from deadlines import eventually
+from deadlines import eventually, within
 from kai.kube import errors
 from kai.kube.resources import NODES, PODS, PVCS, PVS, RESOURCE_CLAIMS, STORAGE_CLASSES
 from kai.model.decisions import BindDecision, PodRef
@@ -219,6 +219,21 @@ async def test_a_claim_that_changes_as_its_volume_is_asked_for_is_looked_at_agai
     await a_volume(cluster, "made", node="n1")
     await finish(cluster, "data", "made")
     assert await outcome(task) == ""
+
+
+@pytest.mark.parametrize("asked_by", ["this pod", "another pod"])
+async def test_a_provisioner_that_gives_up_is_noticed_at_once(cluster, asked_by):
+    await cluster.node("n1")
+    await a_class(cluster, provisioner="example.com/disks")
+    await a_claim(cluster)
+    if asked_by == "another pod":
+        await select(cluster, "n1")
+    await cluster.pod("p", **with_claim())
+    task = await begun(cluster, await work(cluster, "p"))
+    await select(cluster, None)
+    told = "no volume could be made for claim default/data on node n1: see the events of the claim"
+    async with within("the binding has failed"):
+        assert await outcome(task) == told
 
 
 # --- devices -----------------------------------------------------------------------------------
