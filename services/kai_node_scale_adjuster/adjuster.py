@@ -18,7 +18,7 @@ from kai_node_scale_adjuster.cluster import Cluster
 from kai_node_scale_adjuster.objects import ScalingPod
 from kai_node_scale_adjuster.scaling_pods import ScalingTemplate
 
-#: After the API server refused to make or to delete a scaling pod.
+#: After the API server did not make, delete or mark a scaling pod.
 RETRY_SECONDS: Final = 30.0
 _MESSAGE: Final = "no node has enough free GPUs for the pods that wait for parts of some"
 
@@ -86,7 +86,8 @@ class Adjuster:
         refused += [await self._create(creation) for creation in wanted.create]
         self.refusal = next(filter(None, refused), "")
         self._metrics.show(self._cluster)
-        if not self.refusal:
+        marked = [await self._mark(pod) for pod in self._unmarked()]
+        if not self.refusal and all(marked):
             return wanted.again_in
         return min(RETRY_SECONDS, wanted.again_in or RETRY_SECONDS)
 
@@ -142,18 +143,25 @@ class Adjuster:
         _log.info("scaling pod made", pod=made.key, of=waiting.key, devices=waiting.share.devices)
         where = f"pod {made.key} asks for a node with {_gpus(waiting.share.devices)}"
         self._tell(creation, "Normal", "ScaleUpRequested", f"{where}, on behalf of this one")
-        await self._mark_unschedulable(made)
         return ""
 
-    async def _mark_unschedulable(self, made: ScalingPod) -> None:
-        """Let cluster autoscaler and binder see it at once; whoever placed it meanwhile was quicker."""
+    def _unmarked(self) -> list[ScalingPod]:
+        """Those just made, and those whose mark failed."""
+        there = self._cluster.scaling.values()
+        return [pod for pod in there if not (pod.marked or pod.placed or pod.ended or pod.going)]
+
+    async def _mark(self, pod: ScalingPod) -> bool:
+        """Let a cluster autoscaler see that it fits nowhere; false if it is not as it was, or we may not.
+
+        Whoever placed it meanwhile was quicker.
+        """
         condition = {
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable",
             "message": _MESSAGE,
         }
-        meta = made.metadata
+        meta = pod.metadata
         patch = {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
             "status": {"conditions": [condition]},
@@ -168,7 +176,9 @@ class Adjuster:
                 kind=PatchKind.STRATEGIC,
             )
         except errors.ApiError as error:
-            _log.info("scaling pod not marked", pod=made.key, error=str(error))
+            _log.info("scaling pod not marked", pod=pod.key, error=str(error))
+            return False
+        return True
 
     def _tell(self, creation: Creation, kind: EventType, reason: str, text: str) -> None:
         self._events.emit(reference(PODS, creation.waiting.pod), kind, reason, text, action="ScalingUp")

@@ -55,8 +55,7 @@ class WaitingPod:
         scheduled = _condition(self.pod.status.conditions)
         if scheduled is None:
             return Wish.SILENT
-        refused = scheduled.status == "False" and scheduled.reason == "Unschedulable"
-        return Wish.NODE if refused else Wish.NONE
+        return Wish.NODE if _fits_nowhere(scheduled) else Wish.NONE
 
     @property
     def places(self) -> bytes:
@@ -132,6 +131,12 @@ class ScalingPod(ApiObject):
         return bool(self.spec.node_name)
 
     @property
+    def marked(self) -> bool:
+        """Whether it says that no node can take it, which is what a cluster autoscaler goes by."""
+        scheduled = _condition(self.status.conditions)
+        return scheduled is not None and _fits_nowhere(scheduled)
+
+    @property
     def since(self) -> float:
         """Unix seconds since which it is placed, or else waits; the time of its creation if nothing says."""
         scheduled = _condition(self.status.conditions)
@@ -142,6 +147,10 @@ class ScalingPod(ApiObject):
 
 def _condition(conditions: list[Condition] | None) -> Condition | None:
     return next((each for each in conditions or () if each.type == "PodScheduled"), None)
+
+
+def _fits_nowhere(scheduled: Condition) -> bool:
+    return scheduled.status == "False" and scheduled.reason == "Unschedulable"
 
 
 # --- names -------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def scaling_json(
     waiting: WaitingPod, *, name="", devices=0, phase="Pending", node="", age=0.0, since=None, going=False
 ):
     """The scaling pod for a pod; ``age`` and ``since`` are seconds before :data:`NOW`."""
-    scheduled = {"type": "PodScheduled", "status": "True" if node else "False"}
+    scheduled = {"type": "PodScheduled", "status": "True"} if node else UNSCHEDULABLE
     changed = {"lastTransitionTime": rfc3339(NOW - (age if since is None else since))}
     return {
         "metadata": {

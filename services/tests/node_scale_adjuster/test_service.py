@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from prometheus_client import CollectorRegistry
 
+import kai_node_scale_adjuster.adjuster
 from deadlines import eventually
 from kai.kube.client import KubeClient
 from kai.kube.resources import EVENTS, LEASES, NAMESPACES, PODS, SERVICE_ACCOUNTS
@@ -126,6 +127,18 @@ async def until_scaling(client, *expected):
     return await eventually(look, lambda found: found == sorted(expected), what=what)
 
 
+async def until_marked(client, *expected):
+    async def look():
+        pods = await client.list(PODS, namespace=SCALING)
+        return {pod["metadata"]["name"]: conditions(pod) for pod in pods}
+
+    def conditions(pod):
+        return [(c["type"], c["status"], c["reason"]) for c in pod["status"].get("conditions") or ()]
+
+    marked = {name: [("PodScheduled", "False", "Unschedulable")] for name in expected}
+    await eventually(look, lambda found: found == marked)
+
+
 def requests(api, *verbs):
     return {
         (entry["verb"], entry["resource"]): entry["count"]
@@ -143,12 +156,7 @@ async def test_a_scaling_pod_is_made_marked_and_told_of(admin, tmp_path):
         made = await admin.get(PODS, "team-half", namespace=SCALING)
         (container,) = made["spec"]["containers"]
         assert (container["image"], container["imagePullPolicy"]) == ("example.com/pod:v1", "Never")
-
-        async def condition():
-            pod = await admin.get(PODS, "team-half", namespace=SCALING)
-            return [(c["type"], c["status"], c["reason"]) for c in pod["status"].get("conditions") or ()]
-
-        await eventually(condition, lambda found: found == [("PodScheduled", "False", "Unschedulable")])
+        await until_marked(admin, "team-half")
         events = await eventually(lambda: admin.list(EVENTS, namespace="team"))
         assert [(e["reason"], e["regarding"]["name"]) for e in events] == [("ScaleUpRequested", "half")]
         assert "kai-scale-adjust/team-half" in events[0]["note"]
@@ -224,6 +232,33 @@ async def test_an_api_server_in_trouble_gets_one_scaling_pod_all_the_same(api, a
         await until_scaling(admin, "team-half")
         await asyncio.sleep(0.5)
         await until_scaling(admin, "team-half")
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("trouble", [{"status": 409}, {"status": 422}, {"drop": True}], ids=str)
+async def test_scaling_pods_whose_mark_failed_are_marked_later(api, admin, tmp_path, monkeypatch, trouble):
+    """And hold up no other: a cluster autoscaler sees those alone that are marked."""
+    monkeypatch.setattr(kai_node_scale_adjuster.adjuster, "RETRY_SECONDS", 0.1)
+    fault = Rule(verb="patch", resource="pods", subresource="status", user_agent=AGENT, count=-1, **trouble)
+    api.faults.rules.append(fault)
+    async with adjuster(str(tmp_path / "config")):
+        for name in ("first", "second"):
+            await wait_for_gpu(admin, name, fraction="0.9")
+        await until_scaling(admin, "team-first", "team-second")
+        api.faults.rules.remove(fault)
+        await until_marked(admin, "team-first", "team-second")
+
+
+@pytest.mark.integration
+async def test_a_scaling_pod_that_was_left_without_its_mark_is_marked(api, admin, tmp_path):
+    config = str(tmp_path / "config")
+    async with adjuster(config):
+        await wait_for_gpu(admin, "half")
+        await until_marked(admin, "team-half")
+    unmarked = {"status": {"conditions": []}}
+    await admin.patch(PODS, "team-half", unmarked, namespace=SCALING, subresource="status")
+    async with adjuster(config):
+        await until_marked(admin, "team-half")
 
 
 @pytest.mark.integration
