@@ -1,7 +1,8 @@
 """Bringing reservation pods and their consumers together again, node by node.
 
 * A reservation that nobody counts on is freed, so that its device can be had as a whole.
-* A consumer that runs on a device which nobody holds any more is deleted: somebody else may get it.
+* A consumer that runs on a device which nobody holds any more is deleted: somebody else may get it. Another
+  reservation of its group may hold another device, and is nothing to it.
 * A consumer of which nothing is recorded, as it was bound by another binder than ours, is recorded by what
   its labels and annotations say at that moment.
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -32,7 +33,9 @@ from kai.kube.resources import PODS
 from kai.kube.store import Store
 from kai.kube.workqueue import WorkQueue
 from kai.model import names
-from kai.model.claims import Claim, Grant, granted
+from kai.model.claims import Claim, Grant
+from kai.model.ids import PodUid
+from kai_binder.holdings import asked, holdings
 from kai_binder.objects import WatchedPod, gpu_groups
 from kai_binder.reservation_pods import ReservationPod
 from kai_binder.reservations import Reservations
@@ -70,7 +73,7 @@ class ReservationSync:
         self._binder_id = binder_id
         self._clock = clock
         self._pods = pods
-        #: Reservations that ended, by node and group, until nobody runs there who was granted a part of them.
+        #: Reservations that ended, by node and uid, until nobody runs there who was granted a part of them.
         self._ended: dict[str, dict[str, ReservationPod]] = {}
         pods.listen(self._pod_changed)
         reservation_store.listen(self._reservation_changed)
@@ -94,29 +97,32 @@ class ReservationSync:
         # Read the reservations before the consumers: a claim written in between makes the delete fail.
         reservations = await self._live_reservations(node)
         pods, others = await self._live_pods(node)
-        standing = {each.group for each in reservations}
-        ended = [each for each in self._ended.get(node, {}).values() if each.group not in standing]
-        claims = _by_pod([*ended, *reservations])
-        held = {pod.metadata.uid: _held(pod, claims.get(pod.metadata.uid, {})) for pod in pods}
-        used = set().union(*held.values()) | _of_others(reservations, others)
-        unrecorded = [pod for pod in pods if granted(claims.get(pod.metadata.uid, {})) is None]
+        ended = [*self._ended.get(node, {}).values()]
+        found = holdings(pods, standing=reservations, ended=ended)
+        used = found.used | _of_others(reservations, others)
         steps = [
             *(
-                partial(self._free, each, held)
+                partial(self._free, each, found.held.keys())
                 for each in reservations
                 if each.group not in used or each.lost
             ),
-            *(partial(self._evict, pod, lost) for pod in pods if (lost := held[pod.metadata.uid] - standing)),
-            partial(self._record, unrecorded, reservations),
+            *(
+                partial(self._evict, pod, lost)
+                for pod in pods
+                if (lost := found.lost[PodUid(pod.metadata.uid)])
+            ),
+            partial(self._record, found.unrecorded, reservations),
         ]
         again = await _one_by_one(steps)
-        self._forget_ended(node, used - standing)
+        self._forget_ended(node, {each.metadata.uid for each in ended if each not in found.outlived})
         return min(again, default=None)
 
     # --- triggers ------------------------------------------------------------------------------
     def _pod_changed(self, old: WatchedPod | None, new: WatchedPod | None) -> None:
         if new is not None and new.spec.node_name and (old is None or not old.spec.node_name):
             self._bound(new)
+        if new is not None and new.spec.node_name in self._ended and _starts(old, new):
+            self._queue.add(new.spec.node_name)
         if old is None or not (groups := self._groups_of(old)):
             return
         ended = new is None or (new.finished and not old.finished)
@@ -145,7 +151,7 @@ class ReservationSync:
         lost = old is not None and (new is None or (new.lost and not old.lost))
         # Our own delete of an unused one ends here too: then no pod names its group, and none is recorded.
         if old is not None and lost and (self._pods.by_index("group", old.group) or self._is_granted(old)):
-            self._ended.setdefault(old.spec.node_name, {})[old.group] = old
+            self._ended.setdefault(old.spec.node_name, {})[old.metadata.uid] = old
             self._queue.add_after(old.spec.node_name, random.uniform(0.0, CHANGED_MEANWHILE))  # noqa: S311
 
     def _look_after_unused(self, key: str) -> None:
@@ -201,24 +207,24 @@ class ReservationSync:
                 (ours if pod.spec.scheduler_name == self._scheduler_name else others).append(pod)
         return ours, others
 
-    def _forget_ended(self, node: str, needed: set[str]) -> None:
-        """Keep of the reservations that ended on a node those that somebody still runs on."""
+    def _forget_ended(self, node: str, uids: set[str]) -> None:
+        """Nobody goes by these reservations any more."""
         ended = self._ended.get(node, {})
-        for group in ended.keys() - needed:
-            del ended[group]
+        for uid in uids:
+            ended.pop(uid, None)
         if not ended:
             self._ended.pop(node, None)
 
     # --- repairs -------------------------------------------------------------------------------
-    async def _free(self, reservation: ReservationPod, held: dict[str, set[str]]) -> list[float]:
+    async def _free(self, reservation: ReservationPod, there: Collection[PodUid]) -> list[float]:
         """Delete a reservation that nobody counts on; when to look again, if somebody does or it changed.
 
-        ``held`` are the groups of each pod (uid) on the node.
+        ``there`` are the pods (uids) of the node.
         """
         now = self._clock()
         claims = {} if reservation.lost else reservation.claims
         for uid, claim in claims.items():
-            if now < claim.until and uid not in held and await self._may_come(uid, claim, reservation):
+            if now < claim.until and uid not in there and await self._may_come(uid, claim, reservation):
                 return [min(claim.until - now + 1.0, 60.0)]
         return [] if await self._reservations.delete(reservation) else [CHANGED_MEANWHILE]
 
@@ -238,19 +244,27 @@ class ReservationSync:
         reservations = {each.group: each for each in sorted(standing, key=lambda each: not each.lost)}
         missing: dict[str, dict[str, tuple[str, Grant]]] = {}
         for pod in pods:
-            if (grant := _asked(pod)) is not None:
+            if (grant := asked(pod)) is not None:
                 for group in gpu_groups(pod.metadata) & reservations.keys():
                     missing.setdefault(group, {})[pod.metadata.uid] = (pod.key, grant)
         done = [await self._reservations.record(reservations[group], told) for group, told in missing.items()]
         return [] if all(done) else [CHANGED_MEANWHILE]
 
-    async def _evict(self, pod: WatchedPod, groups: set[str]) -> list[float]:
-        """Delete a running pod whose device nobody holds. A pod that has not started gets it yet."""
+    async def _evict(self, pod: WatchedPod, lost: dict[str, str]) -> list[float]:
+        """Delete a running pod of which nobody holds a device. A pod that has not started may get it yet.
+
+        ``lost`` are devices by group, empty where it is not known which one that is.
+        """
+        if pod.status.phase != "Running":
+            return []
         node = pod.spec.node_name
-        for group in groups:
-            if pod.status.phase != "Running" or await self._reservations.read(node, group) is not None:
+        for group, device in lost.items():
+            standing = await self._reservations.read(node, group)
+            if standing is not None and device in ("", standing.device):
                 continue
-            _log.warning("pod runs on a device that nobody holds", pod=pod.key, node=node, group=group)
+            _log.warning(
+                "pod runs on a device that nobody holds", pod=pod.key, node=node, group=group, device=device
+            )
             meta = pod.metadata
             with suppress(errors.NotFound, errors.Conflict):
                 await self._client.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid)
@@ -275,31 +289,11 @@ async def _one_by_one(steps: Iterable[Callable[[], Awaitable[list[float]]]]) -> 
     return said
 
 
-def _by_pod(reservations: Iterable[ReservationPod]) -> dict[str, dict[str, Claim]]:
-    """The claims of each pod (uid) by group."""
-    found: dict[str, dict[str, Claim]] = {}
-    for reservation in reservations:
-        for uid, claim in reservation.claims.items():
-            found.setdefault(uid, {})[reservation.group] = claim
-    return found
+def _starts(old: WatchedPod | None, new: WatchedPod) -> bool:
+    return new.status.phase == "Running" and (old is None or old.status.phase != "Running")
 
 
 def _of_others(reservations: Iterable[ReservationPod], pods: Iterable[WatchedPod]) -> set[str]:
     """The GPU groups that no binder of ours reserved, and that pods of other schedulers name."""
     named = {group for pod in pods for group in gpu_groups(pod.metadata)}
     return {each.group for each in reservations if names.RESERVED_BY not in each.annotations} & named
-
-
-def _held(pod: WatchedPod, claims: dict[str, Claim]) -> set[str]:
-    """The GPU groups that a pod consumes: those it was granted; its own word where none is recorded."""
-    known = granted(claims)
-    if known is None:
-        return gpu_groups(pod.metadata) if _asked(pod) is not None else set()
-    grant, groups = known
-    return {*groups} if len(groups) >= grant.devices else {*groups, *gpu_groups(pod.metadata)}
-
-
-def _asked(pod: WatchedPod) -> Grant | None:
-    """What a pod says that it has of the devices it names; None if it names none, or asks for no part."""
-    groups = gpu_groups(pod.metadata)
-    return Grant.asked(pod.annotations, devices=len(groups)) if groups else None

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from deadlines import eventually
+from deadlines import eventually, within
 from kai.kube import errors
 from kai.kube.reflector import Reflector
 from kai.kube.resources import PODS
@@ -45,12 +45,13 @@ class Binder:
             allocation_timeout=10,
             clock=clock,
         )
+        self.queue = WorkQueue("test")
         self.sync = ReservationSync(
             cluster.client,
             pods=self.pods,
             reservations=self.reservations,
             reservation_store=self.held,
-            queue=WorkQueue("test"),
+            queue=self.queue,
             binder_id=name,
             scheduler_name=names.SCHEDULER_NAME,
             clock=clock,
@@ -282,6 +283,70 @@ async def test_a_pod_that_may_not_be_deleted_keeps_nothing_else_of_its_node_wait
     }
     assert left == {"unused"}
     assert not await cluster.reservations()
+
+
+async def lost_and_made_anew(cluster, binder, *, device):
+    """The reservation of a pod ``old`` is deleted, and there is one again for ``new``, by the same name."""
+    old = await runs_on_its_device(cluster, binder, "old")
+    name = (await binder.reservations.read(NODE, GROUP)).metadata.name
+    await cluster.client.delete(PODS, name, namespace=names.RESERVATION_NAMESPACE, grace_seconds=0)
+    await cluster.until(lambda: not binder.held.by_index("group", GROUP))
+    new = await a_pod(cluster, "new")
+    told = {names.RESERVED_GPU: device}
+    claim = {f"{names.RESERVATION_CLAIM_PREFIX}{new.metadata.uid}": f"{Clock.now + 400:.0f} {new.key} 1x0.50"}
+    manifest = ReservationTemplate(image="x").manifest(
+        node=NODE, group=GROUP, tolerations=None, annotations={names.RESERVED_BY: "b1", **told, **claim}
+    )
+    await cluster.client.create(PODS, manifest, namespace=names.RESERVATION_NAMESPACE)
+    await cluster.until(lambda: binder.held.by_index("group", GROUP))
+    return old, new
+
+
+async def runs_on_its_device(cluster, binder, name, *, phase="Running"):
+    """A pod with a part of the device, bound and running as the watch has told."""
+    pod = await a_pod(cluster, name)
+    await binder.reservations.reserve(pod, node=NODE, group=GROUP, grant=HALF)
+    target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
+    labels = {"metadata": {"labels": {names.GPU_GROUP_LABEL: GROUP}}}
+    await cluster.client.patch(PODS, name, labels, namespace="default")
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    await cluster.client.create_subresource(PODS, name, "binding", binding, namespace="default")
+    await cluster.phase(name, phase)
+    await cluster.until(lambda: (known := binder.pods.get(pod.key)) and known.status.phase == phase)
+    return pod
+
+
+async def is_going(cluster, name):
+    try:
+        return "deletionTimestamp" in (await cluster.get(name))["metadata"]
+    except errors.NotFound:
+        return True
+
+
+@pytest.mark.parametrize(("device", "ended"), [("GPU-n1-1", False), ("GPU-n1-2", True)])
+async def test_whose_reservation_was_made_anew_goes_unless_it_holds_the_same_device(cluster, device, ended):
+    """And never is recorded where it does not run: the device would be held for it, and its own by nobody."""
+    async with a_binder(cluster) as binder:
+        old, new = await lost_and_made_anew(cluster, binder, device=device)
+        await binder.sync.sync_node(NODE)
+        recorded = set((await binder.reservations.read(NODE, GROUP)).claims)
+    assert await is_going(cluster, "old") is ended
+    assert recorded == ({new.metadata.uid} if ended else {old.metadata.uid, new.metadata.uid})
+
+
+async def test_who_starts_on_a_device_that_was_lost_before_is_found_then(cluster):
+    async with a_binder(cluster) as binder:
+        await runs_on_its_device(cluster, binder, "p", phase="Pending")
+        name = (await binder.reservations.read(NODE, GROUP)).metadata.name
+        await cluster.client.delete(PODS, name, namespace=names.RESERVATION_NAMESPACE, grace_seconds=0)
+        await cluster.until(lambda: not binder.held.by_index("group", GROUP))
+        syncing = asyncio.create_task(binder.sync.run())
+        async with within("the node is in order while the pod waits to start"):
+            await binder.queue.join()
+        assert not await is_going(cluster, "p")
+        await cluster.phase("p", "Running")
+        await cluster.until(lambda: is_going(cluster, "p"))
+        syncing.cancel()
 
 
 def test_labels_of_an_earlier_attempt_are_replaced():
