@@ -203,6 +203,7 @@ class ClassTable:
                 lacking,
                 {key: int(value) for key, value in gpu.items()},
                 signature,
+                constraints.own_claims,
                 constraints.config_maps,
                 constraints.namespace,
                 constraints.labels,

@@ -43,6 +43,8 @@ class Constraints:
     never_preempts: bool = False
     #: Claims of volumes by name, as in the pod's namespace; ephemeral ones carry the pod's name.
     volume_claims: tuple[str, ...] = ()
+    #: Those of them that must have been made for the pod, as its ephemeral volumes.
+    own_claims: tuple[str, ...] = ()
     config_maps: tuple[str, ...] = ()
     #: ``namespace`` and labels, where another part of the constraints speaks of them.
     namespace: str = ""

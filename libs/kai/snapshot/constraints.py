@@ -8,7 +8,7 @@ from typing import Any
 from kai.model import names
 from kai.model.objects import Container, Pod
 from kai.model.requests import is_sidecar
-from kai.model.rules.volumes import claim_name
+from kai.model.rules.volumes import claim_name, is_ephemeral
 from kai.snapshot.classes import Constraints
 
 
@@ -18,7 +18,7 @@ def constraints_of(pod: Pod) -> Constraints:
     affinity = spec.affinity or {}
     spread = tuple(spec.topology_spread_constraints or ())
     about_pods = spread or affinity.get("podAffinity") or affinity.get("podAntiAffinity")
-    claims, config_maps = volume_references(pod)
+    claims, own_claims, config_maps = volume_references(pod)
     for container in (*spec.containers, *(spec.init_containers or ())):
         config_maps.extend(_config_maps_of(container, pod))
     named = claims or config_maps or about_pods
@@ -34,6 +34,7 @@ def constraints_of(pod: Pod) -> Constraints:
         priority=spec.priority or 0,
         never_preempts=spec.preemption_policy == "Never",
         volume_claims=tuple(sorted(set(claims))),
+        own_claims=tuple(sorted(own_claims)),
         config_maps=tuple(sorted(set(config_maps))),
         namespace=pod.metadata.namespace if named else "",
         labels=tuple(sorted(pod.labels.items())) if about_pods else (),
@@ -46,18 +47,21 @@ def container_key(container: Container, pod: Pod) -> tuple[Any, ...]:
     return (*own, *_config_maps_of(container, pod)) if container.env or container.env_from else own
 
 
-def volume_references(pod: Pod) -> tuple[list[str], list[str]]:
-    """Names of claims and of required config maps that volumes refer to."""
+def volume_references(pod: Pod) -> tuple[list[str], list[str], list[str]]:
+    """What volumes refer to, by name: claims, those of ephemeral volumes again, and required config maps."""
     claims: list[str] = []
+    own_claims: list[str] = []
     config_maps: list[str] = []
     for volume in pod.spec.volumes or ():
         if (claim := claim_name(volume, pod.metadata.name)) is not None:
             claims.append(claim)
+            if is_ephemeral(volume):
+                own_claims.append(claim)
         elif (source := volume.get("configMap")) and not source.get("optional"):
             name = source.get("name", "")
             if name and not _made_by_binder(name, pod):
                 config_maps.append(name)
-    return claims, config_maps
+    return claims, own_claims, config_maps
 
 
 def _made_by_binder(config_map: str, pod: Pod) -> bool:

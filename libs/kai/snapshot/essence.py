@@ -10,6 +10,7 @@ import msgspec
 from kai.model import names
 from kai.model.objects import Container, Json, ObjectMeta, Pod, PodSpec, PodStatus
 from kai.model.requests import resized
+from kai.model.rules.volumes import is_ephemeral
 
 _ANNOTATIONS: Final = (names.GPU_FRACTION, names.GPU_MEMORY, names.MIG_PREFIX, names.SHARED_GPU_CONFIGMAP)
 _ABOUT_PODS: Final = ("podAffinity", "podAntiAffinity")
@@ -78,10 +79,11 @@ def _volumes(volumes: list[Json] | None) -> list[Json] | None:
         return None
     kept: list[Json] = []
     for volume in volumes:
+        own: Json = {"ephemeral": {}} if is_ephemeral(volume) else {}
         if claim := volume.get("persistentVolumeClaim"):
-            kept.append({"persistentVolumeClaim": {"claimName": claim.get("claimName", "")}})
-        elif "ephemeral" in volume:
-            kept.append({"name": volume.get("name", ""), "ephemeral": {}})
+            kept.append({"persistentVolumeClaim": {"claimName": claim.get("claimName", "")}, **own})
+        elif own:
+            kept.append({"name": volume.get("name", ""), **own})
         elif source := volume.get("configMap"):
             kept.append({"configMap": {key: source[key] for key in ("name", "optional") if key in source}})
     return kept

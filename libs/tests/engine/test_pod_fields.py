@@ -11,7 +11,18 @@ from kai.model.objects import (
 )
 from kai.model.rules.volumes import SELECTED_NODE
 from kai.snapshot.state import Kind
-from libs.tests.engine.builders import a_node, a_single, a_state, add, bound, claiming, config, cycle, nodes
+from libs.tests.engine.builders import (
+    a_node,
+    a_single,
+    a_state,
+    add,
+    bound,
+    claiming,
+    config,
+    cycle,
+    nodes,
+    task_of,
+)
 from libs.tests.engine.dra.builders import a_class, a_slice, in_cluster
 
 
@@ -243,6 +254,26 @@ def test_a_volume_that_has_been_made_is_reached_from_where_it_says():
     state.apply(Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v"}, "spec": {}})
     a_claim_to_be_made(state, selected="n1", volumeName="v")
     assert bound(cycle(state, config("allocate"))) == {"new": "n0"}
+
+
+def test_a_pod_waits_until_the_claim_of_its_ephemeral_volume_is_its_own():
+    """One of a pod before it, of the same name, stays a while longer; one of its owner's may be meant."""
+    scratch = {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]}
+    state = a_state(nodes(1, gpus=2, cpu="8"), a_single("new", spec=scratch))
+    state.apply(Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v"}, "spec": {}})
+
+    def let_it_be_owned_by(uid):
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "new-0", "uid": uid, "controller": True}
+        metadata = {"name": f"{pod.name}-scratch", "namespace": pod.namespace, "ownerReferences": [owner]}
+        state.apply(Kind.PERSISTENT_VOLUME_CLAIM, {"metadata": metadata, "spec": {"volumeName": "v"}})
+
+    pod = task_of(state, "new")
+    let_it_be_owned_by("uid of one before")
+    result = cycle(state)
+    assert bound(result) == {}
+    assert "was not made for the pod's ephemeral volume" in str(result.outcomes)
+    let_it_be_owned_by(pod.uid)
+    assert bound(cycle(state)) == {"new": "n0"}
 
 
 # --- of those who are moved for others -----------------------------------------------------------------

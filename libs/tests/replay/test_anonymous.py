@@ -126,6 +126,23 @@ def test_a_claim_still_gets_only_a_volume_that_is_what_it_asks_for(volume, claim
     assert len(decided(before)["binds"]) == len(decided(after)["binds"]) == bound
 
 
+@pytest.mark.parametrize(("owned", "bound"), [(True, 1), (False, 0)])
+def test_the_claim_of_an_ephemeral_volume_is_still_its_pods_own_or_anothers(owned, bound):
+    group, pod = a_single("job", gpus=1, spec={"volumes": [{"name": "disk", "ephemeral": {}}]})
+    uid = pod.metadata.uid if owned else "of one before"
+    controller = {"apiVersion": "v1", "kind": "Pod", "name": "job", "uid": uid, "controller": True}
+    claim = {"name": "job-disk", "namespace": "default", "uid": "u", "ownerReferences": [controller]}
+    world = world_of(
+        [a_queue("team"), usual_priorities(), a_node("n")],
+        (Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v"}, "spec": {}}),
+        (Kind.PERSISTENT_VOLUME_CLAIM, {"metadata": claim, "spec": {"volumeName": "v"}}),
+        [group, pod],
+    )
+    before = a_file(world)
+    after, _ = anonymous(before)
+    assert len(decided(before)["binds"]) == len(decided(after)["binds"]) == bound
+
+
 # --- what is in it ---------------------------------------------------------------------------------
 SECRETS = {
     "acme-corp", "hunter2", "registry.acme.example", "jane.doe", "payroll", "blue-team", "acme.example",

@@ -20,7 +20,9 @@ from kai.model.rules.selectors import node_selector
 from kai.model.rules.volumes import (
     SELECTED_NODE,
     claim_names,
+    is_made_for,
     is_to_be_had,
+    own_claim_names,
     selected_node,
     storage_bytes,
     suits,
@@ -86,14 +88,18 @@ class VolumeBinding:
         return False
 
     async def _claim(self, pod: Pod, name: str) -> Json:
+        namespace, uid = pod.metadata.namespace, pod.metadata.uid
         try:
-            claim = await self._client.get(PVCS, name, namespace=pod.metadata.namespace)
+            claim = await self._client.get(PVCS, name, namespace=namespace)
         except errors.NotFound:
-            raise BindFailed(
-                f"persistentvolumeclaim {pod.metadata.namespace}/{name} does not exist"
-            ) from None
+            raise BindFailed(f"persistentvolumeclaim {namespace}/{name} does not exist") from None
         if claim["metadata"].get("deletionTimestamp"):
-            raise BindFailed(f"persistentvolumeclaim {pod.metadata.namespace}/{name} is being deleted")
+            raise BindFailed(f"persistentvolumeclaim {namespace}/{name} is being deleted")
+        if name in own_claim_names(pod) and not is_made_for(claim, uid):
+            raise BindFailed(
+                f"persistentvolumeclaim {namespace}/{name} was not made for the ephemeral volume of this pod "
+                f"(uid {uid}); delete it unless it goes by itself"
+            )
         return claim
 
     async def _check_reachable(self, claim: Json, node: Json) -> None:

@@ -24,13 +24,14 @@ async def a_class(cluster, *, provisioner=NO_PROVISIONER, mode="WaitForFirstCons
     await cluster.client.create(STORAGE_CLASSES, body)
 
 
-async def a_claim(cluster, name="data"):
+async def a_claim(cluster, name="data", **metadata):
     spec = {
         "storageClassName": "fast",
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "10Gi"}},
     }
-    await cluster.client.create(PVCS, {"metadata": {"name": name}, "spec": spec}, namespace="default")
+    body = {"metadata": {"name": name, **metadata}, "spec": spec}
+    await cluster.client.create(PVCS, body, namespace="default")
 
 
 async def the_claim(cluster):
@@ -234,6 +235,21 @@ async def test_a_provisioner_that_gives_up_is_noticed_at_once(cluster, asked_by)
     told = "no volume could be made for claim default/data on node n1: see the events of the claim"
     async with within("the binding has failed"):
         assert await outcome(task) == told
+
+
+@pytest.mark.parametrize("owner", ["p", "another"])
+async def test_the_claim_of_an_ephemeral_volume_must_have_been_made_for_the_pod(cluster, owner):
+    await cluster.node("n1", labels={"kubernetes.io/hostname": "n1"})
+    await a_class(cluster)
+    await cluster.pod("another")
+    await cluster.pod("p", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}])
+    uid = (await cluster.get(owner))["metadata"]["uid"]
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": uid, "controller": True}
+    await a_claim(cluster, "p-scratch", ownerReferences=[reference])
+    await a_volume(cluster, "v", node="n1")
+    await finish(cluster, "p-scratch", "v")
+    told = await outcome(VolumeBinding(cluster.client, timeout=60).pre_bind(await work(cluster, "p")))
+    assert ("claim default/p-scratch was not made for" in told) is (owner == "another")
 
 
 # --- devices -----------------------------------------------------------------------------------

@@ -18,6 +18,26 @@ def claim_names(pod: Pod) -> list[str]:
     return list(dict.fromkeys(name for name in found if name is not None))
 
 
+def own_claim_names(pod: Pod) -> set[str]:
+    """Those of its claims that are made for the pod alone, and go with it: of its ephemeral volumes."""
+    return {
+        name
+        for volume in pod.spec.volumes or ()
+        if is_ephemeral(volume) and (name := claim_name(volume, pod.metadata.name))
+    }
+
+
+def is_ephemeral(volume: Mapping[str, Any]) -> bool:
+    """Whether the claim behind a pod's volume is made for the pod alone."""
+    return "ephemeral" in volume
+
+
+def is_made_for(claim: Mapping[str, Any], uid: str) -> bool:
+    """Whether a claim is that of an ephemeral volume of the pod with this uid, and of no other pod's."""
+    owners = claim["metadata"].get("ownerReferences") or ()
+    return any(owner.get("controller") and owner.get("uid") == uid for owner in owners)
+
+
 def claim_name(volume: Mapping[str, Any], pod: str) -> str | None:
     """The claim behind one volume of a pod of this name; None if there is none behind it."""
     if claim := volume.get("persistentVolumeClaim"):

@@ -10,7 +10,7 @@ import msgspec
 from kai.model.names import RESERVATION_CLAIM_PREFIX, SHARED_GPU_CONFIGMAP
 from kai.model.objects import Json
 from kai.model.rules.gpus import is_mig
-from kai.model.rules.volumes import claim_name
+from kai.model.rules.volumes import claim_name, is_ephemeral
 from kai.replay import objects
 from kai.replay.anonymous import meanings
 from kai.snapshot.state import Kind
@@ -82,7 +82,8 @@ def _pod(pod: Json) -> Json:
 def _volume(volume: Json, pod: str, prefix: str) -> Json:
     """Claims by name, also those that are named after the pod, and ConfigMaps that must be there."""
     if (claim := claim_name(volume, pod)) is not None:
-        return {"name": volume.get("name", ""), "persistentVolumeClaim": {"claimName": claim}}
+        own: Json = {"ephemeral": {}} if is_ephemeral(volume) else {}
+        return {"name": volume.get("name", ""), "persistentVolumeClaim": {"claimName": claim}, **own}
     source = volume.get("configMap") or {}
     kept = {"configMap": _reference(source)} if _is_required(source, prefix) else {}
     return {"name": volume.get("name", ""), **kept}

@@ -6,7 +6,9 @@ from kai.model.objects import ObjectMeta, Pod, PodSpec
 from kai.model.rules.volumes import (
     SELECTED_NODE,
     claim_names,
+    is_made_for,
     is_to_be_had,
+    own_claim_names,
     selected_node,
     storage_bytes,
     suits,
@@ -24,6 +26,21 @@ def test_claims_are_those_of_volumes_and_of_ephemeral_volumes():
     ]
     pod = Pod(metadata=ObjectMeta(name="p", namespace="ns"), spec=PodSpec(volumes=volumes))
     assert claim_names(pod) == ["c1", "p-scratch"]
+    assert own_claim_names(pod) == {"p-scratch"}
+
+
+@pytest.mark.parametrize(
+    ("owners", "made"),
+    [
+        (None, False),
+        ([], False),
+        ([{"kind": "Pod", "uid": "u", "controller": True}], True),
+        ([{"kind": "Pod", "uid": "of one before", "controller": True}], False),
+        ([{"kind": "Pod", "uid": "u"}], False),
+    ],
+)
+def test_a_claim_of_an_ephemeral_volume_is_controlled_by_its_pod(owners, made):
+    assert is_made_for({"metadata": {"name": "p-scratch", "ownerReferences": owners}}, "u") is made
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from kai.engine.plugins.predicates.leaving import others_on
 from kai.model import quantity
 from kai.model.arrays import Mask
 from kai.model.rules.selectors import label_selector, selects
-from kai.model.rules.volumes import is_to_be_had, selected_node, storage_bytes, suits
+from kai.model.rules.volumes import is_made_for, is_to_be_had, selected_node, storage_bytes, suits
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
@@ -52,13 +52,18 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
             yield name, claims.get(f"{task.namespace}/{name}")
 
     def refuse(self, task: Task, job: Job) -> str | None:
-        """Claims that do not exist, are lost, or are never bound while a pod waits."""
+        """Claims that do not exist, are another pod's, are lost, or are never bound while a pod waits."""
         del job
         for name, claim in self._claims(task):
             if claim is None:
                 return f"persistent volume claim {name!r} does not exist in namespace {task.namespace!r}"
             if (claim.get("metadata") or {}).get("deletionTimestamp"):
                 return f"persistent volume claim {name!r} is being deleted"
+            if name in task.cls.constraints.own_claims and not is_made_for(claim, task.uid):
+                return (
+                    f"persistent volume claim {name!r} was not made for the pod's ephemeral volume; "
+                    "delete it unless it goes by itself"
+                )
             if (claim.get("status") or {}).get("phase") == "Lost":
                 return f"persistent volume claim {name!r} has lost its volume"
             bound = (claim.get("spec") or {}).get("volumeName")
