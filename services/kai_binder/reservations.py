@@ -288,7 +288,11 @@ class Reservations:
         except TimeoutError:
             return await self.read_again(reservation.metadata.name)
         changed.clear()
-        return self._store.get(reservation.key)
+        known = self._store.get(reservation.key)
+        if known is not None and known.metadata.uid == reservation.metadata.uid:
+            return known
+        # Gone, or the watch tells still of the end of one before it that had its name.
+        return await self.read_again(reservation.metadata.name)
 
     def _changed(self, old: ReservationPod | None, new: ReservationPod | None) -> None:
         pod = new or old

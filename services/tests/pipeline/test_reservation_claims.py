@@ -7,7 +7,7 @@ import pytest
 
 from deadlines import eventually, within
 from kai.kube import errors
-from kai.kube.reflector import Reflector
+from kai.kube.reflector import Reflector, Removed, Upserted
 from kai.kube.resources import PODS
 from kai.kube.workqueue import WorkQueue
 from kai.model import names
@@ -138,6 +138,35 @@ async def test_a_device_is_not_had_from_a_reservation_that_is_about_to_end(clust
         await cluster.client.patch(PODS, name, {"metadata": {"finalizers": None}}, **where)
         await eventually(lambda: binder.reservations.read(NODE, GROUP), lambda found: found is None)
         assert await binder.reservations.reserve(second, node=NODE, group=GROUP, grant=HALF) == "GPU-n1-2"
+
+
+async def test_the_end_of_the_reservation_before_it_is_not_its_own(cluster):
+    """The watch tells late that a device was freed, when it has been reserved again by the same name."""
+    pod, known = await a_pod(cluster, "p"), reservation_store()
+    reservations = Reservations(
+        cluster.client,
+        known,
+        ReservationTemplate(image="x"),
+        pods=pod_store(),
+        binder_id="b1",
+        allocation_timeout=60,
+    )
+    manifest = ReservationTemplate(image="x").manifest(
+        node=NODE, group=GROUP, tolerations=None, annotations={}
+    )
+    namespace = names.RESERVATION_NAMESPACE
+    former = await cluster.client.create(PODS, manifest, namespace=namespace, type=ReservationPod)
+    known(Upserted(former, False))
+    await cluster.client.delete(PODS, former.metadata.name, namespace=namespace, grace_seconds=0)
+    reserving = asyncio.create_task(reservations.reserve(pod, node=NODE, group=GROUP, grant=HALF))
+
+    async def reserved():
+        there = await reservations.read(NODE, GROUP)
+        return there is not None and there.device
+
+    device = await cluster.until(reserved)
+    known(Removed(former.key, former.metadata.uid, former))
+    assert await reserving == device
 
 
 async def test_a_claim_holds_the_device_until_it_runs_out(cluster):
