@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -17,7 +17,7 @@ from kai.model.objects import ApiObject
 from kai_numa_placement_exporter.kubelet import Kubelet
 from kai_numa_placement_exporter.placement import placement
 
-#: After the API server refused to annotate a pod.
+#: After the API server refused to annotate a pod, or knew of none by its name on our node.
 RETRY_SECONDS: Final = 60.0
 
 _log = structlog.get_logger(__name__)
@@ -36,6 +36,11 @@ class ExporterMetrics:
         self.writes = Counter(
             "kai_numa_exporter_writes", "Annotations written", ("result",), registry=registry
         )
+
+
+class _Said(NamedTuple):
+    uid: str
+    text: str
 
 
 class Exporter:
@@ -57,8 +62,9 @@ class Exporter:
         self._node = node
         self._zones = zones
         self._metrics = metrics
-        #: What pods say, as far as is known, by ``namespace/name``; what is not here is not known.
-        self._said: dict[str, str] = {}
+        #: What pods of our node say, as far as is known, by ``namespace/name``. A kubelet tells no more of
+        #: one, and another of that name may be elsewhere while the former still ends here.
+        self._said: dict[str, _Said] = {}
         #: Pods that could not be written to, and when to try again.
         self._refused: dict[str, float] = {}
 
@@ -70,9 +76,10 @@ class Exporter:
         """
         # What the API server has in its memory: each node asks, and it must not read all pods for each.
         params = selector_params("", f"spec.nodeName={self._node}") | {"resourceVersion": "0"}
-        said: dict[str, str] = {}
+        said: dict[str, _Said] = {}
         async for page in self._client.pages(PODS, params=params, type=ApiObject, metadata_only=True):
-            said |= {pod.key: pod.annotations.get(names.NUMA_OBSERVED, "") for pod in page.items or ()}
+            for pod in page.items or ():
+                said[pod.key] = _Said(pod.metadata.uid, pod.annotations.get(names.NUMA_OBSERVED, ""))
         self._said = said
 
     async def look_at_kubelet(self) -> None:
@@ -86,26 +93,35 @@ class Exporter:
             f"{pod.namespace}/{pod.name}": placement(pod, self._zones) for pod in await self._kubelet.pods()
         }
         self._metrics.placed.set(sum(map(bool, placed.values())))
-        self._said = {key: text for key, text in self._said.items() if key in placed}
+        self._said = {key: said for key, said in self._said.items() if key in placed}
         self._refused = {key: until for key, until in self._refused.items() if until > self._clock()}
-        for key, text in placed.items():
-            if text != self._said.get(key, "") and key not in self._refused:
+        to_tell = {key: text for key, text in placed.items() if key not in self._refused}
+        if any(text and key not in self._said for key, text in to_tell.items()):
+            await self.look_at_pods()
+        for key, text in to_tell.items():
+            said = self._said.get(key)
+            if text != (said.text if said is not None else ""):
                 await self._write(key, text)
 
     async def _write(self, key: str, text: str) -> None:
         """Annotate one pod; one that cannot be written holds up no other."""
         namespace, _, name = key.partition("/")
-        patch = {"metadata": {"annotations": {names.NUMA_OBSERVED: text or None}}}
-        try:
-            await self._client.patch(PODS, name, patch, namespace=namespace, type=ApiObject)
-        except errors.NotFound:  # it has just been deleted, or is none of the API server's
+        said = self._said.get(key)
+        if said is None:  # it has just been deleted, or is none of the API server's
             self._refused[key] = self._clock() + RETRY_SECONDS
             self._metrics.writes.labels("gone").inc()
-        except (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.Conflict) as error:
+            return
+        patch = {"metadata": {"uid": said.uid, "annotations": {names.NUMA_OBSERVED: text or None}}}
+        try:
+            await self._client.patch(PODS, name, patch, namespace=namespace, type=ApiObject)
+        except (errors.NotFound, errors.Conflict):  # the next look at pods tells whether there is another one
+            del self._said[key]
+            self._metrics.writes.labels("gone").inc()
+        except (errors.Forbidden, errors.Invalid, errors.BadRequest) as error:
             self._refused[key] = self._clock() + RETRY_SECONDS
             self._metrics.writes.labels("refused").inc()
             _log.warning("placement not written", pod=key, error=str(error))
         else:
-            self._said[key] = text
+            self._said[key] = said._replace(text=text)
             self._metrics.writes.labels("written").inc()
             _log.info("placement written", pod=key, zones=text)

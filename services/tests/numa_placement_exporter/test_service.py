@@ -106,9 +106,9 @@ def exporter(api, admin, tmp_path):
     return run
 
 
-async def a_pod(client, name, *, observed=""):
+async def a_pod(client, name, *, node="n1", observed=""):
     annotations = {names.NUMA_OBSERVED: observed} if observed else {}
-    spec = {"nodeName": "n1", "containers": [{"name": "main", "image": "x"}]}
+    spec = {"nodeName": node, "containers": [{"name": "main", "image": "x"}]}
     body = {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
     await client.create(PODS, body, namespace="team")
 
@@ -188,11 +188,35 @@ async def test_pods_of_which_the_api_server_knows_nothing_hold_up_no_other(api, 
     await a_pod(admin, "p")
     two = container(devices(GPU, "a", "b"))
     kubelet.pods = [given("gone", two), given("p", two)]
-    async with exporter():
+    async with exporter() as host:
         await says(admin, "p", SEEN)
         asked = kubelet.asked
         await eventually(lambda: kubelet.asked > asked + 5)
-        assert patches(api) == 2
+        assert patches(api) == 1
+        assert host.metrics.get_sample_value("kai_numa_exporter_writes_total", {"result": "gone"}) == 1
+
+
+@pytest.mark.integration
+async def test_a_pod_of_that_name_on_another_node_is_left_alone(api, admin, kubelet, exporter):
+    """As one of a StatefulSet that goes on elsewhere while the kubelet here still ends the former."""
+    kubelet.pods = [given("p", container(devices(GPU, "a", "b")))]
+    await a_pod(admin, "p", node="n2")
+    async with exporter():
+        asked = kubelet.asked
+        await eventually(lambda: kubelet.asked > asked + 5)
+    assert patches(api) == 0
+
+
+@pytest.mark.integration
+async def test_a_pod_that_was_made_again_under_its_name_is_told_where_it_is(admin, kubelet, exporter):
+    await a_pod(admin, "p")
+    kubelet.pods = [given("p", container(devices(GPU, "a", "b")))]
+    async with exporter("--drift-resync-interval=0"):
+        await says(admin, "p", SEEN)
+        await admin.delete(PODS, "p", namespace="team", grace_seconds=0)
+        await a_pod(admin, "p")
+        kubelet.pods = [given("p", container(devices(GPU, "a", zones=(1,))))]
+        await says(admin, "p", [{"zone": "node-1", "amount": {GPU: "1"}}])
 
 
 # --- trouble -----------------------------------------------------------------------------------
