@@ -39,6 +39,8 @@ REMEMBERED = 8192
 #: What waits to be written: in all, and of one namespace.
 WAITING, WAITING_EACH = 16_384, 2048
 
+#: So much of an object's name begins the names of its events, which may have 253 characters.
+_MOST_OF_NAME: Final = 230
 #: What becomes of events.
 _RESULTS: Final = ("written", "aggregated", "dropped", "gone", "failed")
 
@@ -232,7 +234,7 @@ class EventRecorder:
     def _body(self, record: _Record) -> dict[str, Any]:
         namespace, name, _, kind, reason, message = record.key
         metadata: dict[str, Any] = {
-            "name": f"{name[:230]}.{token_hex(8)}",
+            "name": f"{name[:_MOST_OF_NAME].rstrip('-.')}.{token_hex(8)}",
             "namespace": _home(namespace),
         }
         if record.annotations:

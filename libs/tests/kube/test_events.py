@@ -1,6 +1,7 @@
 """Events: what is written, aggregated and dropped."""
 
 import asyncio
+import re
 
 import msgspec
 import pytest
@@ -54,6 +55,18 @@ async def test_an_event_says_who_what_and_why():
     assert body["note"] == "pod team/worker goes to n1"
     assert (body["reportingController"], body["reportingInstance"]) == ("binder", "binder-1")
     assert body["regarding"] == POD
+
+
+@pytest.mark.parametrize("at_the_cut", ["a", "-", ".", "-."])
+async def test_the_event_of_an_object_with_a_long_name_has_a_name_that_the_api_takes(at_the_cut):
+    name = "n" * (230 - len(at_the_cut)) + at_the_cut + "n" * 23
+    async with Recording() as (recorder, client):
+        recorder.emit(msgspec.structs.replace(POD, name=name), "Normal", "Scheduled", "pod goes to n1")
+        await recorder.drain()
+    found = client.created[0][1]["metadata"]["name"]
+    label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    assert len(found) <= 253
+    assert re.fullmatch(rf"{label}(\.{label})*", found)
 
 
 async def test_repetitions_are_one_object_with_a_count():
