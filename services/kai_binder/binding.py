@@ -16,19 +16,22 @@ from kai.kube import errors
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.ranks import Rank
-from kai.kube.resources import PODS
+from kai.kube.resources import NODES, PODS
 from kai.kube.store import Store
 from kai.model import names
 from kai.model.claims import Grant
 from kai.model.decisions import BindDecision, PodRef, ResourceType
-from kai.model.objects import Pod
+from kai.model.objects import Node, Pod
 from kai.model.rules.gpu_groups import is_gpu_group_label
 from kai.model.rules.gpu_shares import GPU_CENTI
+from kai.model.rules.taints import untolerated
 from kai_binder.errors import BindError, BindFailed, Refused, Rejected
 from kai_binder.objects import WatchedPod
 from kai_binder.reservations import Reservations, group_labels
 from kai_binder.work import BindPlugin, Work
 
+#: So long after preparing a pod began its node may be closed by now: it is read once more.
+LONG_SECONDS: Final = 5.0
 _ATTEMPTS: Final = 3
 _RETRY_SECONDS: Final = 0.5
 
@@ -80,6 +83,8 @@ class PodBinder:
         """
         if self.is_ordinary(decision):
             return None
+        clock = asyncio.get_running_loop().time
+        began = clock()
         try:
             pod = await self._labelled(decision) or await self._read(decision)
             if pod.spec.node_name:
@@ -90,9 +95,24 @@ class PodBinder:
             for plugin in self._plugins:
                 if plugin.concerns(work):
                     await plugin.pre_bind(work)
+            if clock() - began >= LONG_SECONDS:
+                await self._check_open(work)
         except errors.KubeError as error:
             raise _as_failure(error) from error
         return work
+
+    async def _check_open(self, work: Work) -> None:
+        """That the node still takes the pod: a minute ago, when that was decided, it did."""
+        name = work.decision.node
+        node = await self._client.get(NODES, name, type=Node)
+        taint = untolerated(node.spec.taints or (), work.pod.spec.tolerations or ())
+        if node.spec.unschedulable:
+            raise BindFailed(f"node {name} was cordoned while pod {work.pod.key} was prepared for it")
+        if taint is not None:
+            raise BindFailed(
+                f"node {name} was given the taint {taint.key}:{taint.effect} while pod {work.pod.key} was "
+                "prepared for it, which does not tolerate that"
+            )
 
     async def undo(self, decision: BindDecision) -> None:
         """Take back what preparing has done, or may have. A pod that is bound by now is left alone."""

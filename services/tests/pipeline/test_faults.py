@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+import kai_binder.binding
 from deadlines import within
 from kai.kube.resources import LEASES, NODES, PODS, PRIORITY_CLASSES
 from kai.model import names
@@ -107,6 +108,38 @@ async def test_a_reservation_that_gets_no_device_is_given_up_and_tried_again(clu
         async with cluster.devices():
             await cluster.bound("p")
     assert len(await cluster.reservations()) == 1
+
+
+@pytest.mark.parametrize(
+    ("closed", "told"),
+    [
+        ({"unschedulable": True}, "node n1 was cordoned while pod default/p was prepared for it"),
+        (
+            {"taints": [{"key": "repair", "effect": "NoSchedule"}]},
+            "node n1 was given the taint repair:NoSchedule while pod default/p was prepared for it",
+        ),
+    ],
+    ids=["cordoned", "tainted"],
+)
+async def test_a_node_that_is_closed_while_a_device_is_waited_for_gets_no_pod(
+    cluster, monkeypatch, closed, told
+):
+    monkeypatch.setattr(kai_binder.binding, "LONG_SECONDS", 0.0)
+    await cluster.node("n1")
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("p", fraction=0.5)
+        await cluster.until(cluster.reservations)
+        await cluster.client.patch(NODES, "n1", {"spec": closed})
+        async with cluster.devices():
+
+            async def failed():
+                return await cluster.events("BindingError")
+
+            (event, *_) = await cluster.until(failed)
+            assert told in event["note"]
+            assert "nodeName" not in (await cluster.get("p"))["spec"]
+            await cluster.client.patch(NODES, "n1", {"spec": dict.fromkeys(closed)})
+            await cluster.bound("p")
 
 
 async def test_a_pod_replaced_by_another_of_its_name_is_not_bound_for_it(cluster):
