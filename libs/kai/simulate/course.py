@@ -162,7 +162,8 @@ class Course:
             before = len(self.journal.gone)
             make(self.journal, listed)
             for task in self.journal.gone[before:]:
-                if task.facts is not None and task.facts.node_name:
+                # What has ended holds nothing, and what leaves was deleted before.
+                if task.facts is not None and task.facts.node_name and ACTIVE_ALLOCATED[task.status]:
                     self._tell(Happened.DELETED, task, task.facts.node_name)
             self._wake()
 

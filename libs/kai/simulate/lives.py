@@ -17,11 +17,13 @@ from kai.simulate.journal import Journal
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.state import ClusterState
+from kai.snapshot.status import Status
 from kai.snapshot.times import rfc3339
 
 #: Between the name of a pod and the number of the one that came for it; no name can have it.
 _AGAIN: Final = "~"
 _NUMBERED: Final = re.compile(rf"{_AGAIN}[0-9]+")
+_ENDED: Final = (Status.SUCCEEDED, Status.FAILED)
 
 
 def origin(key: str) -> str:
@@ -35,12 +37,12 @@ def without_numbers(text: str) -> str:
 
 
 def comes_back(state: ClusterState, task: Task) -> bool:
-    """Whether somebody makes a pod anew that is deleted: not where it is a workload of its own.
+    """Whether somebody makes a pod anew that is deleted: not what has ended, nor a workload of its own.
 
     What made its pod group is looked at. Of a group without an owner nobody can tell; its pods come back.
     """
     job = task.job
-    if job is None:
+    if job is None or task.status in _ENDED:
         return False
     owner = top_owner(state.group_objects.get(job.key))
     return owner is None or owner.kind != "Pod"

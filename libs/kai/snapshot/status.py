@@ -52,6 +52,8 @@ ACTIVE_USED: Final = _members(
 OCCUPYING: Final = tuple(
     used and state is not S.RELEASING for used, state in zip(ACTIVE_USED, S, strict=True)
 )
+#: Holds resources, and goes, whatever is decided.
+LEAVING: Final = _members(S.RELEASING, S.STUCK_IN_RELEASING, S.LINGERING)
 ALIVE: Final = tuple(
     used or state in (S.PENDING, S.GATED) for used, state in zip(ACTIVE_USED, S, strict=True)
 )

@@ -3,13 +3,14 @@
 import random
 
 import msgspec
+import pytest
 from hypothesis import note
 
 from kai.bench.worlds import NOW, a_world
 from kai.engine import SchedulerConfig
 from kai.model.objects import OwnerReference
 from kai.simulate import what_if
-from kai.simulate.changes import AddWorkload, Bound, DrainNode, SetBounds
+from kai.simulate.changes import AddWorkload, Bound, Change, DrainNode, RemoveNode, SetBounds
 from kai.simulate.course import Happened
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
@@ -122,6 +123,36 @@ def test_who_is_drained_runs_elsewhere_or_waits_and_is_told() -> None:
     assert {event.node for event in answer.changed.events if event.what is Happened.STARTED} == {"n1"}
     [waiting] = [work for work in answer.changed.after.work.values() if work.waiting]
     assert "1 node" in answer.changed.outcomes[waiting.group].message
+
+
+@pytest.mark.parametrize("change", [DrainNode(node="n0"), RemoveNode(node="n0")], ids=["drain", "remove"])
+def test_of_the_pods_on_a_node_those_that_ended_stay_so_and_those_that_go_anyway_are_not_deleted(
+    change: Change,
+) -> None:
+    state = a_state(
+        [a_node(f"n{n}", gpus=8) for n in range(2)],
+        a_group("g", queue="team", min_member=1),
+        a_pod("done", group="g", gpus=1, node="n0", phase="Succeeded"),
+        a_pod("failed", group="g", gpus=1, node="n0", phase="Failed"),
+        a_pod("leaves", group="g", gpus=1, node="n0", deleted=NOW + 10),
+        a_pod("runs", group="g", gpus=1, node="n0"),
+    )
+    answer = _ask(state, change)
+    assert answer.changed.pods(Happened.DELETED) == {"default/runs"}
+    anyway = {event.pod: answer.anyway(event) for event in answer.changed.events}
+    assert anyway == {"default/runs": False, "default/leaves": True}
+    assert answer.changed.started == {"default/runs", "default/leaves"}
+    assert answer.changed.after.work["default/g"].running == 2
+
+
+def test_who_leaves_a_node_that_is_drained_has_the_time_that_it_has_anyway() -> None:
+    state = a_state(
+        [a_node(f"n{n}", gpus=1) for n in range(2)],
+        a_group("g", queue="team", min_member=1),
+        a_pod("leaves", group="g", gpus=1, node="n0", deleted=NOW + 10),
+    )
+    [started] = _ask(state, DrainNode(node="n0")).changed.events
+    assert (started.what, started.node, started.at - NOW) == (Happened.STARTED, "n1", 10.0)
 
 
 def test_new_work_says_when_it_starts_once_what_runs_has_a_known_end() -> None:

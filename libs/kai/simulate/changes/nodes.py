@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,9 @@ from kai.simulate import lives
 from kai.simulate.changes.change import ChangeRefused, node_of
 from kai.simulate.journal import Journal
 from kai.snapshot.kinds import Kind
+from kai.snapshot.rows import Task
 from kai.snapshot.state import ClusterState
+from kai.snapshot.status import LEAVING
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 #: Sorts after every name that a node can have, so that no row of another node moves.
@@ -70,7 +73,7 @@ class DrainNode:
         node = node_of(journal.state, self.node)
         spec = msgspec.structs.replace(node.object.spec, unschedulable=True)
         journal.put(Kind.NODE, msgspec.structs.replace(node.object, spec=spec))
-        _empty_out(journal, self.node)
+        _take_off(journal, [task for task in _pods_on(journal, self.node) if _is_drained(task)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +95,7 @@ class RemoveNode:
     def make(self, journal: Journal) -> None:
         """Let its pods come back as such that wait, and drop the node."""
         node_of(journal.state, self.node)
-        _empty_out(journal, self.node)
-        for task in list(journal.state.on_node.get(self.node, {}).values()):
-            journal.end(task)
+        _take_off(journal, _pods_on(journal, self.node))
         journal.drop(Kind.NODE, self.node)
 
 
@@ -106,11 +107,20 @@ def _empty(like: Node, name: str) -> Node:
     return msgspec.structs.replace(like, metadata=meta)
 
 
-def _empty_out(journal: Journal, node: str) -> None:
-    """Delete the scheduler's pods on a node; those of others stay, as daemons do."""
+def _pods_on(journal: Journal, node: str) -> list[Task]:
+    return sorted(journal.state.on_node.get(node, {}).values(), key=lambda task: task.key)
+
+
+def _is_drained(task: Task) -> bool:
+    """Pods of other schedulers stay, as daemons do, and who leaves has the time that was left to him."""
+    return task.job is not None and not LEAVING[task.status]
+
+
+def _take_off(journal: Journal, tasks: Iterable[Task]) -> None:
+    """Delete pods; those that reserve devices for others go with these."""
     state = journal.state
-    for task in sorted(state.on_node.get(node, {}).values(), key=lambda task: task.key):
-        if task.job is not None and task.uid in state.tasks:
+    for task in tasks:
+        if task.uid in state.tasks:
             lives.replace(journal, task, now=state.now)
 
 
