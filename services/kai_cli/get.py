@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from kai.kube.client import KubeClient
 from kai.kube.resources import NODES, POD_GROUPS, PODS, QUEUES, TOPOLOGIES
 from kai.model.objects import Node, Pod, PodGroup, Queue, Topology
+from kai_cli.claims import read_claims, read_devices
 from kai_cli.connection import Target
 from kai_cli.listing import Row, SortOption, WatchOption, listed
 from kai_cli.output import ListFormat, ListFormatOption
@@ -91,7 +93,11 @@ def pods(
     place = "" if everywhere else namespace
 
     async def look(client: KubeClient, target: Target) -> list[Row]:
-        return [*pod_view.table_of(await client.list(PODS, namespace=place, type=Pod), at=time.time())]
+        found = await client.list(PODS, namespace=place, type=Pod)
+        claimed = await read_claims(client, found, namespace=place)
+        if claimed.lacks:
+            typer.echo(f"kai: {claimed.lacks}", err=True)
+        return [*pod_view.table_of(found, at=time.time(), claimed=claimed)]
 
     listed(context, pod_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)
 
@@ -108,7 +114,7 @@ def nodes(
     """Nodes with their GPUs (● whole, ◐ shared, ○ free) and who sits on them."""
 
     async def look(client: KubeClient, target: Target) -> list[Row]:
-        return [*node_view.table_of(await client.list(NODES, type=Node), await client.list(PODS, type=Pod))]
+        return [*(await _nodes(client, await client.list(NODES, type=Node)))]
 
     listed(context, node_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)
 
@@ -126,7 +132,16 @@ def domains(
 
     async def look(client: KubeClient, target: Target) -> list[Row]:
         found = await client.list(NODES, type=Node)
-        rows = node_view.table_of(found, await client.list(PODS, type=Pod))
+        rows = await _nodes(client, found)
         return [*domain_view.table_of(await client.list(TOPOLOGIES, type=Topology), found, rows)]
 
     listed(context, domain_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)
+
+
+async def _nodes(client: KubeClient, found: Sequence[Node]) -> list[node_view.NodeRow]:
+    """What is on nodes."""
+    pods = await client.list(PODS, type=Pod)
+    claimed = await read_devices(client, pods)
+    if claimed.lacks:
+        typer.echo(f"kai: {claimed.lacks}", err=True)
+    return node_view.table_of(found, pods, claimed)

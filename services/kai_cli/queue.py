@@ -11,6 +11,7 @@ import typer
 from kai.kube.client import KubeClient
 from kai.kube.resources import POD_GROUPS, PODS, QUEUES
 from kai.model.objects import Pod, PodGroup, Queue
+from kai_cli.claims import read_claims
 from kai_cli.connection import Target
 from kai_cli.listing import Row, SortOption, WatchOption, listed
 from kai_cli.output import ListFormat, ListFormatOption, fail
@@ -41,8 +42,11 @@ def queue(
         line = await target.line(client)
         if line is None:
             typer.echo("kai: the scheduler does not answer: whose turn it is is not known", err=True)
+        claimed = await read_claims(client, pods)
+        if claimed.lacks:
+            typer.echo(f"kai: {claimed.lacks}", err=True)
         asked = view.below(name, queues)
-        return [*view.waiting_in(asked, groups, pods, at=time.time(), line=line or ())]
+        return [*view.waiting_in(asked, groups, pods, at=time.time(), line=line or (), claimed=claimed)]
 
     nothing = f"nothing waits in queue {name}"
     listed(context, view.COLUMNS, look, output, sort_by=sort_by, watch=watch, nothing=nothing)

@@ -16,6 +16,7 @@ from rich.live import Live
 from kai.kube.client import KubeClient
 from kai.kube.resources import NODES, POD_GROUPS, PODS, QUEUES
 from kai.model.objects import Node, Pod, PodGroup, Queue
+from kai_cli.claims import read_devices
 from kai_cli.connection import Target, ask
 from kai_cli.keys import pressed
 from kai_cli.output import console, emit
@@ -82,7 +83,8 @@ async def look(client: KubeClient, target: Target) -> Seen:
     found_pods = await client.list(PODS, type=Pod)
     groups = await client.list(POD_GROUPS, type=PodGroup)
     shares = await target.shares(client)
-    node_rows = nodes.table_of(found_nodes, found_pods)
+    claimed = await read_devices(client, found_pods)
+    node_rows = nodes.table_of(found_nodes, found_pods, claimed)
     waits = shares is not None and any(pod.status.phase == "Pending" for pod in found_pods)
     line = await target.line(client) if waits else ()
     rows = pod_groups.table_of(groups, found_pods, at=time.time(), line=line or ())
@@ -100,6 +102,7 @@ async def look(client: KubeClient, target: Target) -> Seen:
             ", ".join(counts),
             domains.summary(node_rows),
             "" if shares is not None else "the scheduler does not answer: fair shares are not known",
+            claimed.lacks,
         ),
         lists=(
             Listing("queues", queues.COLUMNS, queues.tree(found_queues, shares or {}), ordered=True),

@@ -18,6 +18,7 @@ from kai.model.rules.phases import has_ended
 from kai.model.rules.reservations import holds_device
 from kai_cli.output import Column
 from kai_cli.views import amounts
+from kai_cli.views.claims import NOTHING_CLAIMED, ClaimedGpus
 
 COLUMNS = (
     Column("NODE"), Column("STATUS"), Column("GPUS", True), Column("USED", True), Column("FREE", True),
@@ -44,6 +45,15 @@ class WholeDevices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedDevices:
+    """Whole GPUs of a resource claim, which all pods that use it share."""
+
+    claim: str
+    count: int
+    pods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
     """One node. ``used`` counts a shared device by the portion that is given away.
 
@@ -60,6 +70,7 @@ class NodeRow:
     taints: tuple[str, ...]
     whole: tuple[WholeDevices, ...]
     shared: tuple[SharedDevice, ...]
+    claimed: tuple[ClaimedDevices, ...]
 
     @property
     def key(self) -> str:
@@ -82,43 +93,51 @@ class NodeRow:
 
     def cells(self) -> tuple[str, ...]:
         """As a row of the table; devices are drawn as full, shared and free."""
-        whole = sum(device.count for device in self.whole)
+        whole = _count(self.whole) + _count(self.claimed)
         drawn = "●" * whole + "◐" * len(self.shared) + "○" * self.whole_free
         who = [f"{one.pod}={one.count}" for one in self.whole]
         who += [
             f"[{device.group[:8]} {amounts.number(device.portion)}: {', '.join(device.pods)}]"
             for device in self.shared
         ]
+        who += [f"[{devices.claim} {devices.count}: {', '.join(devices.pods)}]" for devices in self.claimed]
         return (
             self.name, self.status, str(self.gpus), amounts.number(self.used), amounts.number(self.free),
             drawn, " ".join(self.taints), "  ".join(who),
         )  # fmt: skip
 
 
-def table_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[NodeRow]:
+def table_of(
+    nodes: Iterable[Node], pods: Iterable[Pod], claimed: ClaimedGpus = NOTHING_CLAIMED
+) -> list[NodeRow]:
     """One row per node, by name."""
     by_node: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         if pod.spec.node_name and not has_ended(pod.status.phase):
             by_node[pod.spec.node_name].append(pod)
     return [
-        _row(node, by_node[node.metadata.name]) for node in sorted(nodes, key=lambda node: node.metadata.name)
+        _row(node, by_node[node.metadata.name], claimed)
+        for node in sorted(nodes, key=lambda node: node.metadata.name)
     ]
 
 
-def _row(node: Node, pods: list[Pod]) -> NodeRow:
+def _row(node: Node, pods: list[Pod], claimed: ClaimedGpus) -> NodeRow:
     allocatable = node.status.allocatable or {}
     total = int(gpus_of_quota(resource_lists.amounts(allocatable)))
+    total += claimed.of_nodes.get(node.metadata.name, 0)
     memory = shared_memory_mib(node.labels)
     whole: list[WholeDevices] = []
     portions: defaultdict[str, float] = defaultdict(float)
     sharers: defaultdict[str, list[str]] = defaultdict(list)
+    users: defaultdict[str, list[str]] = defaultdict(list)
     for pod in sorted(pods, key=lambda pod: pod.key):
         if holds_device(pod.metadata, namespace=""):  # where it is, only the installation knows
             group = pod.labels.get(names.GPU_GROUP_LABEL)
             if group:
                 portions[group] += 0.0
             continue
+        for claim in claimed.claims(pod):
+            users[claim].append(pod.key)
         groups = gpu_groups(pod.labels)
         if groups:
             for group in groups:
@@ -130,7 +149,11 @@ def _row(node: Node, pods: list[Pod]) -> NodeRow:
         SharedDevice(group=group, portion=round(portions[group], 4), pods=tuple(sharers[group]))
         for group in sorted(portions)
     )
-    taken = sum(one.count for one in whole)
+    claims = tuple(
+        ClaimedDevices(claim=claim, count=claimed.of_claims[claim], pods=tuple(users[claim]))
+        for claim in sorted(users)
+    )
+    taken = _count(whole) + _count(claims)
     used = taken + sum(device.portion for device in shared)
     return NodeRow(
         name=node.metadata.name,
@@ -142,6 +165,7 @@ def _row(node: Node, pods: list[Pod]) -> NodeRow:
         taints=tuple(_taint(taint) for taint in node.spec.taints or ()),
         whole=tuple(whole),
         shared=shared,
+        claimed=claims,
     )
 
 
@@ -151,12 +175,16 @@ def whole_gpus(pod: Pod) -> int:
 
 
 def asked_gpus(pod: Pod) -> float:
-    """GPUs that a pod asks for, whole ones and parts; parts by memory count for nothing without a node."""
+    """GPUs that a pod requests, whole ones and parts; parts by memory count for nothing without a node."""
     try:
         share = asked_share(pod.annotations)
     except OutOfBounds:
         return 0.0
     return whole_gpus(pod) if share is None else float(share.gpus(None) or 0)
+
+
+def _count(devices: Iterable[WholeDevices | ClaimedDevices]) -> int:
+    return sum(each.count for each in devices)
 
 
 def _portion(pod: Pod, device_mib: int | None) -> float:

@@ -11,6 +11,7 @@ from kai.model.objects import Condition, Pod
 from kai.snapshot.times import seconds
 from kai_cli.output import Column
 from kai_cli.views import amounts
+from kai_cli.views.claims import NOTHING_CLAIMED, ClaimedGpus
 from kai_cli.views.nodes import asked_gpus
 
 COLUMNS: Final = (
@@ -28,7 +29,7 @@ class PodRow:
     name: str
     pod_group: str
     status: str
-    #: Whole ones and parts; parts by memory are not counted.
+    #: Whole ones, also of resource claims, and parts; parts by memory are not counted.
     gpus: float
     node: str
     created: float
@@ -64,24 +65,24 @@ class PodRow:
         )
 
 
-def table_of(pods: Iterable[Pod], *, at: float) -> list[PodRow]:
+def table_of(pods: Iterable[Pod], *, at: float, claimed: ClaimedGpus = NOTHING_CLAIMED) -> list[PodRow]:
     """One row for each pod that is in a pod group or for our scheduler, by namespace and name."""
     ours = [
         pod
         for pod in pods
         if names.POD_GROUP_ANNOTATION in pod.annotations or pod.spec.scheduler_name == names.SCHEDULER_NAME
     ]
-    return [_row(pod, at=at) for pod in sorted(ours, key=lambda pod: pod.key)]
+    return [_row(pod, claimed, at=at) for pod in sorted(ours, key=lambda pod: pod.key)]
 
 
-def _row(pod: Pod, *, at: float) -> PodRow:
+def _row(pod: Pod, claimed: ClaimedGpus, *, at: float) -> PodRow:
     why = obstacle(pod)
     return PodRow(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
         pod_group=pod.annotations.get(names.POD_GROUP_ANNOTATION, ""),
         status=_status(pod),
-        gpus=asked_gpus(pod),
+        gpus=asked_gpus(pod) + claimed.gpus([pod]),
         node=pod.spec.node_name,
         created=seconds(pod.metadata.creation_timestamp),
         reason=(why.reason or "") if why is not None else "",

@@ -12,6 +12,7 @@ from kai.model.decisions import QueuedGroup
 from kai.model.objects import Pod, PodGroup, Queue
 from kai_cli.output import Column
 from kai_cli.views import amounts, nodes
+from kai_cli.views.claims import NOTHING_CLAIMED, ClaimedGpus
 from kai_cli.views.pod_groups import PodGroupRow, table_of
 
 COLUMNS: Final = (
@@ -31,7 +32,7 @@ class WaitingRow:
     place: int | None
     overall: int | None
     priority: int | None
-    #: GPUs that its waiting pods ask for, parts counted as such; those by memory are not.
+    #: GPUs that its waiting pods ask for, also by claims; parts counted as such, but not those by memory.
     gpus: float
 
     @property
@@ -73,6 +74,7 @@ def waiting_in(
     *,
     at: float,
     line: Sequence[QueuedGroup],
+    claimed: ClaimedGpus = NOTHING_CLAIMED,
 ) -> list[WaitingRow]:
     """What waits in these queues: first whose turn comes, in order, then the rest, those first that wait
     longest.
@@ -80,7 +82,7 @@ def waiting_in(
     asked = frozenset(queues)
     overall = {each.pod_group: place for place, each in enumerate(line, start=1)}
     priority = {each.pod_group: each.priority for each in line}
-    gpus = _asked_gpus(pods)
+    gpus = _asked_gpus(pods, claimed)
     rows = [row for row in table_of(groups, pods, at=at, line=line) if row.queue in asked and row.pending]
     rows.sort(key=lambda row: (overall.get(row.key, len(line) + 1), row.waiting_since or at))
     return [
@@ -109,11 +111,14 @@ def below(name: str, queues: Iterable[Queue]) -> set[str]:
     return found
 
 
-def _asked_gpus(pods: Iterable[Pod]) -> Mapping[str, float]:
+def _asked_gpus(pods: Iterable[Pod], claimed: ClaimedGpus) -> Mapping[str, float]:
     """By pod group, what those of its pods ask for that wait."""
-    found: defaultdict[str, float] = defaultdict(float)
+    waiting: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         group = pod.annotations.get(names.POD_GROUP_ANNOTATION)
         if group and pod.status.phase == "Pending":
-            found[f"{pod.metadata.namespace}/{group}"] += nodes.asked_gpus(pod)
-    return found
+            waiting[f"{pod.metadata.namespace}/{group}"].append(pod)
+    return {
+        group: sum(map(nodes.asked_gpus, members)) + claimed.gpus(members)
+        for group, members in waiting.items()
+    }

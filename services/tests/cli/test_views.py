@@ -13,6 +13,7 @@ from kai.model.objects import (
     PodGroup,
     PodGroupSpec,
     PodGroupStatus,
+    PodResourceClaim,
     PodSpec,
     PodStatus,
     Queue,
@@ -27,7 +28,8 @@ from kai.model.objects import (
 )
 from kai.model.verdicts import GroupVerdict
 from kai.snapshot.times import seconds
-from kai_cli.views import nodes, pod_groups, queues, service_order
+from kai_cli.views import nodes, pod_groups, pods, queues, service_order
+from kai_cli.views.claims import ClaimedGpus
 
 
 def a_queue(name, parent="", *, gpus=0.0, cpu_millis=0.0, status=None):
@@ -137,6 +139,44 @@ def test_a_pod_on_several_shared_devices_counts_on_each():
     )
     [row] = nodes.table_of([a_node()], [pod])
     assert [(device.group, device.portion) for device in row.shared] == [("a", 0.5), ("b", 0.5)]
+
+
+def a_claiming_pod(name, *claims, **more):
+    pod = a_pod(name, **more)
+    pod.spec.resource_claims = [PodResourceClaim(name=each, resource_claim_name=each) for each in claims]
+    return pod
+
+
+CLAIMED = ClaimedGpus(of_claims={"team/own": 2, "team/both": 1}, of_nodes={"n1": 8})
+
+
+def test_gpus_of_claims_count_on_a_node_and_those_of_a_shared_claim_once():
+    pods = [
+        a_claiming_pod("a", "own", "both", "no-gpus"),
+        a_claiming_pod("b", "both"),
+        a_claiming_pod("ended", "own", phase="Succeeded"),
+        a_pod("c", gpus=1),
+    ]
+    [row] = nodes.table_of([a_node(gpus=2)], pods, CLAIMED)
+    assert (row.gpus, row.used, row.free, row.whole_free) == (10, 4, 6, 6)
+    assert row.cells()[5] == "●●●●○○○○○○"
+    assert row.cells()[-1] == "team/c=1  [team/both 1: team/a, team/b]  [team/own 2: team/a]"
+
+
+def test_gpus_of_claims_count_for_a_pod_and_those_of_a_shared_claim_once_for_a_group():
+    in_group = {"pod-group-name": "g"}
+    waiting = [
+        a_claiming_pod(name, *claims, node="", phase="Pending", annotations=in_group, gpus=1)
+        for name, claims in (("a", ("own", "both")), ("b", ("both",)))
+    ]
+    shown = pods.table_of(waiting, at=0.0, claimed=CLAIMED)
+    assert [row.gpus for row in shown] == [4, 2]
+    group = PodGroup(
+        metadata=ObjectMeta(name="g", namespace="team", creation_timestamp="2026-11-24T10:00:00Z"),
+        spec=PodGroupSpec(queue="q", min_member=2),
+    )
+    [row] = service_order.waiting_in({"q"}, [group], waiting, at=0.0, line=(), claimed=CLAIMED)
+    assert row.gpus == 5
 
 
 def test_a_pod_group_that_waits_shows_the_newest_reason():
