@@ -80,8 +80,7 @@ def _print_kinds(form: Format) -> None:
     rows = sorted((kind.kind, kind.api_version, kind.summary) for kind in known_kinds().values())
     rows.append(("any other", "", "as a Karta definition says, else one group, at least 1 pod"))
     if form is Format.TABLE:
-        columns = [Column("KIND"), Column("APIVERSION"), Column("RULE")]
-        output.console().print(output.table(columns, rows))
+        output.emit(output.table([Column("KIND"), Column("APIVERSION"), Column("RULE", prose=True)], rows))
     else:
         output.document([{"kind": k, "apiVersion": v, "rule": rule} for k, v, rule in rows], form)
 
@@ -111,14 +110,13 @@ def _as_json(found: Preview) -> dict[str, Any]:
 
 
 def _print_tables(found: Preview) -> None:
-    console = output.console()
     groups = [Column("NAMESPACE"), Column("POD GROUP"), Column("QUEUE"), Column("PRIORITY"), Column("NEEDS")]
     groups += [Column("SUBGROUPS"), Column("OWNER")]
-    console.print(output.table(groups, [_group_row(body) for body in found.pod_groups]))
-    console.print()
     pods = [Column("NAMESPACE"), Column("POD"), Column("POD GROUP"), Column("SUBGROUP")]
     rows = [(pod.namespace, pod.name, pod.pod_group or "-", pod.sub_group or "-") for pod in found.pods]
-    console.print(output.table(pods, rows))
+    output.emit(
+        output.table(groups, [_group_row(body) for body in found.pod_groups]), "", output.table(pods, rows)
+    )
 
 
 def _group_row(body: dict[str, Any]) -> tuple[str, ...]:

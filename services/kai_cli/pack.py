@@ -97,4 +97,4 @@ def _print(results: list[report.Result]) -> None:
         ]
         for result in results
     ]
-    output.console().print(output.table(columns, rows))
+    output.emit(output.table(columns, rows))

@@ -23,7 +23,7 @@ from kai.replay.cycles import Again, RecordingError
 from kai.snapshot.times import rfc3339
 from kai_cli import recorded
 from kai_cli.connection import Target, ask
-from kai_cli.output import console, emit, fail, table
+from kai_cli.output import emit, fail, table
 from kai_cli.past import span
 from kai_cli.views import cycle as view
 
@@ -177,7 +177,7 @@ def _asked(question: Callable[[], Awaitable[Answer]]) -> Answer:
 
 def _show(result: CycleResult) -> None:
     for part in view.tables(result):
-        console().print(part, "", markup=False)
+        emit(part, "")
 
 
 def _print(document: Any) -> None:

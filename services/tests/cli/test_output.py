@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import io
 
+import msgspec
+import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from kai.bench.objects import a_group, a_node, a_pod, a_queue, usual_priorities
+from kai.replay import archive
 from kai_cli import output
+from kai_cli.__main__ import app
 from kai_cli.output import Column
 from kai_cli.views import nodes, pod_groups, queues
 
@@ -78,3 +84,60 @@ def test_a_program_gets_lines_whole_and_without_trailing_blanks(capsys):
     reason = "word " * 100 + "end"
     output.emit(output.table([Column("NAME"), Column("WHY", prose=True)], [("a", reason), ("b", "")]))
     assert capsys.readouterr().out.splitlines() == ["NAME  WHY", f"a     {reason}", "b"]
+
+
+# --- commands on a narrow terminal ----------------------------------------------------------------------
+LONG = "a-name-that-is-as-long-as-a-person-makes-it"
+A_JOB = f"""
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: {LONG}, namespace: {LONG}}}
+spec: {{template: {{spec: {{schedulerName: kai-scheduler, containers: [{{name: c, image: i}}]}}}}}}
+"""
+
+
+def a_snapshot(folder):
+    objects = {
+        "nodes": [a_node(LONG, gpus=1)],
+        "queues": [a_queue("top"), a_queue(LONG, parent="top")],
+        "podGroups": [a_group(LONG, queue=LONG)],
+        "pods": [a_pod(LONG, group=LONG, gpus=1)],
+        "priorityClasses": usual_priorities(),
+    }
+    raw = {kind: [msgspec.to_builtins(each) for each in listed] for kind, listed in objects.items()}
+    file = folder / "snapshot.zip"
+    file.write_bytes(archive.write(archive.Archive(config=None, params=None, raw_objects=raw, taken_at=0.0)))
+    return ["replay", str(file)]
+
+
+def a_manifest(folder):
+    file = folder / "job.yaml"
+    file.write_text(A_JOB)
+    return ["group", "-f", str(file)]
+
+
+def a_trace(folder):
+    nodes_, pods = folder / "nodes.csv", folder / "pods.csv"
+    nodes_.write_text("sn,cpu_milli,memory_mib,gpu,model\na,9000,900,4,X\n")
+    pods.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,100,1,1,1000,\n")
+    return ["pack", str(nodes_), str(pods), "--seeds", "1", "--strategy", "binpack"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (a_snapshot, [f"default/{LONG}", "NODE"]),
+        (a_manifest, [f"Job/{LONG}", "POD GROUP"]),
+        (lambda folder: ["group", "--kinds"], ["leaderworkerset.x-k8s.io/v1"]),
+        (a_trace, ["AT 130 %", "µS PER POD"]),
+    ],
+    ids=["replay", "group", "kinds", "pack"],
+)
+def test_no_command_cuts_a_name_or_a_heading_on_a_narrow_terminal(given, words, tmp_path, monkeypatch):
+    shown = io.StringIO()
+    narrow = Console(width=40, color_system=None, force_terminal=True, file=shown)
+    monkeypatch.setattr(output, "console", lambda: narrow)
+    result = CliRunner().invoke(app, given(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert [word for word in words if word not in shown.getvalue()] == []
+    assert "…" not in shown.getvalue()
