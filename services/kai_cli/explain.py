@@ -201,7 +201,7 @@ class _Explanation:
         if self._situation is None:
             await self._ask()
         owner = self.subject.object
-        if owner is not None and ("template" in owner.get("spec", {}) or pod is None):
+        if owner is not None and ("template" in (owner.get("spec") or {}) or pod is None):
             body = owner
         elif pod is not None:
             body = {"apiVersion": "v1", "kind": POD, **msgspec.to_builtins(pod)}

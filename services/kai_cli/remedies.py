@@ -32,8 +32,11 @@ _TEMPLATES: Final = ("Deployment", "StatefulSet")
 async def with_remedies(answer: Answer, situation: Situation, body: Json) -> Answer:
     """The answer with those that place the work at once.
 
-    ``body`` is the pod as the API server has it, or the workload that has its template.
+    ``body`` is the pod as the API server has it, or the workload that has its template. What is of no
+    namespace is never tried: nobody can tell where its pods would come.
     """
+    if not body["metadata"].get("namespace"):
+        return answer
     ways = _ways(answer.reason.code, situation, body)
     told = [change for change, after in ways if await asyncio.to_thread(_places, situation, after)]
     return msgspec.structs.replace(answer, changes=(*answer.changes, *told))

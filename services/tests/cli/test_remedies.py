@@ -80,3 +80,9 @@ def test_an_annotation_that_keeps_a_pod_from_being_grouped_is_taken(code: Code, 
 
 def test_a_pod_grouper_that_is_silent_is_nothing_that_an_annotation_helps() -> None:
     assert told(an_object("Pod", a_template(gpus=1)), Code.NOT_GROUPED) == []
+
+
+def test_what_is_of_no_namespace_is_told_nothing_that_would_help() -> None:
+    body = an_object("ClusterTrainer", {"suspend": True})
+    del body["metadata"]["namespace"]
+    assert told(body, Code.SUSPENDED) == []

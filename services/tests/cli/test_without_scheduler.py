@@ -19,7 +19,7 @@ import yaml
 import deadlines
 from e2e.api_server import serving
 from kai.kube.client import KubeClient
-from kai.kube.resources import CORE_EVENTS, LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES
+from kai.kube.resources import CORE_EVENTS, LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES, Resource
 from kai.model import names, release
 from kai_local.installation.bootstrap import definitions
 
@@ -49,6 +49,25 @@ EVICTED = {
     "message": "pod lost was reclaimed for g",
     "lastTimestamp": "2030-01-01T00:00:00Z",
 }
+GADGET = Resource("example.com", "v1", "gadgets", "Gadget", False)
+GADGETS = {
+    "metadata": {"name": "gadgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "names": {"plural": "gadgets", "kind": "Gadget"},
+        "scope": "Cluster",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                },
+            }
+        ],
+    },
+}
 WHY = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 9 GPUs"}
 
 
@@ -66,6 +85,8 @@ async def fill(path: Path) -> None:
         assert crds
         for definition in definitions():
             await client.create(crds, definition)
+        await client.create(crds, GADGETS)
+        await client.create(GADGET, {"metadata": {"name": "g1"}, "spec": None})
         await client.create(QUEUES, {"metadata": {"name": "q"}, "spec": {"resources": {"gpu": {"quota": 3}}}})
         group = {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": "q"}}
         await client.create(POD_GROUPS, group, namespace="default")
@@ -282,8 +303,14 @@ def test_what_is_not_there_or_has_several_meanings_is_told(kubeconfig: Path) -> 
     assert none.stderr == "kai: job default/none does not exist; see kubectl get jobs -n default\n"
     nobody = kai(kubeconfig, "explain", "nobody")
     assert "nothing in namespace default is called 'nobody'" in nobody.stderr
-    what = kai(kubeconfig, "explain", "gadget/x")
-    assert "'gadget' is no kind of object here" in what.stderr
+    what = kai(kubeconfig, "explain", "gizmo/x")
+    assert "'gizmo' is no kind of object here" in what.stderr
+
+
+def test_a_kind_of_no_namespace_is_explained_though_its_spec_is_empty(kubeconfig: Path) -> None:
+    done = kai(kubeconfig, "explain", "gadget/g1")
+    assert done.returncode == 0, done.stderr
+    assert "Gadget g1 has no pods: its controller has made none" in done.stdout
 
 
 @pytest.mark.parametrize(
