@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kai.model import quantity
+from kai.kube.resources import POD_GROUPS
+from kai.model import names, quantity
 from kai.model.objects import Json, Pod, PodGroup
 from kai.replay import objects
 from kai.simulate import changes, naming
 from kai.simulate.changes import Change, ChangeRefused
-from kai.snapshot.kinds import Kind
+from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.state import ClusterState
 from kai.snapshot.times import rfc3339
 from kai_pod_grouper.offline.manifest import Manifest, read_manifest
@@ -42,7 +43,8 @@ def submitted(state: ClusterState, text: str, *, now: float, namespace: str, fil
 
     Raises:
         GroupingError: they cannot be grouped.
-        ChangeRefused: they hold nothing for this scheduler, or what is there already.
+        ChangeRefused: they hold nothing for this scheduler, what is of another one's node pool, or what is
+            there already.
     """
     params = state.params
     options = GroupingOptions(
@@ -53,25 +55,62 @@ def submitted(state: ClusterState, text: str, *, now: float, namespace: str, fil
     manifest = with_pods(read_manifest(text), namespace=namespace)
     whole = (*manifest.objects, *_priority_classes(state))
     made = asyncio.run(preview_of(Manifest(whole, manifest.problems), options))
-    if not made.pod_groups:
+    try:
+        pods = [_pod(body, params.scheduler_name, now) for body in made.pod_bodies]
+        ours = [pod for pod in pods if pod.spec.scheduler_name == params.scheduler_name]
+        groups = [_group(body, now) for body in _groups_of(ours, (*manifest.objects, *made.pod_groups))]
+    except (msgspec.ValidationError, quantity.InvalidQuantity) as error:
+        raise ChangeRefused(f"the manifest cannot be read: {error}") from error
+    if not ours:
         raise ChangeRefused(
             "the manifest has no pods for this scheduler; give them schedulerName "
             f"{params.scheduler_name}, and put the pods of kinds that have no template into the file"
         )
-    try:
-        pods = [_pod(body, params.scheduler_name, now) for body in made.pod_bodies]
-        groups = [_group(body, now) for body in made.pod_groups]
-    except (msgspec.ValidationError, quantity.InvalidQuantity) as error:
-        raise ChangeRefused(f"the manifest cannot be read: {error}") from error
+    if not groups:
+        raise ChangeRefused(
+            f"the pods of the manifest get no pod group: {'; '.join((*made.warnings, *made.notes))}; "
+            "put the pod group that they name into the manifest"
+        )
+    _check_pool(groups, params)
     there = {naming.called(group) for group in state.group_objects.values()}
     if again := sorted({naming.called(group) for group in groups} & there):
         raise ChangeRefused(
             f"{', '.join(again)} is in the cluster already; give it another name in the manifest, "
             "to see what a second one would do"
         )
-    ours = [pod for pod in pods if pod.spec.scheduler_name == params.scheduler_name]
     work = changes.AddWorkload(groups=groups, pods=ours, file=file)
     return Submission([work], made.warnings, made.notes)
+
+
+def _groups_of(pods: Sequence[Pod], bodies: Sequence[Json]) -> list[Json]:
+    """The pod groups that pods name; of two with the same name the last."""
+    named = {(pod.metadata.namespace, pod.annotations.get(names.POD_GROUP_ANNOTATION)) for pod in pods}
+    groups = {
+        (body["metadata"]["namespace"], body["metadata"]["name"]): body
+        for body in bodies
+        if (body.get("kind"), body.get("apiVersion")) == (POD_GROUPS.kind, POD_GROUPS.api_version)
+    }
+    return [body for key, body in groups.items() if key in named]
+
+
+def _check_pool(groups: Sequence[PodGroup], params: StateParams) -> None:
+    """
+    Raises:
+        ChangeRefused: the scheduler would leave one of them to that of another shard.
+    """
+    for group in groups:
+        if not params.in_pool(group.labels):
+            pool = group.labels.get(params.node_pool_label_key, "")
+            raise ChangeRefused(
+                f"{naming.called(group)} is of the node pool {_pool(pool, params)}, and the scheduler that "
+                f"was asked has the one {_pool(params.node_pool, params)}; ask that of the shard with "
+                f"partitionLabelValue {pool!r}"
+            )
+
+
+def _pool(value: str, params: StateParams) -> str:
+    key = params.node_pool_label_key
+    return f"with the label {key}={value}" if value else f"without the label {key}"
 
 
 def _priority_classes(state: ClusterState) -> list[Json]:

@@ -150,6 +150,49 @@ def test_what_is_there_already_is_told_so(ask):
     assert "default/job/ours is in the cluster already" in result.stderr
 
 
+def test_work_of_another_node_pool_is_refused_with_the_shard_to_ask(ask):
+    labels = "labels: {kai.scheduler/node-pool: elsewhere, "
+    result = ask("-f", "-", input=JOB.replace("labels: {", labels))
+    assert result.exit_code == 1, result.output
+    assert result.stderr.splitlines()[-1] == (
+        "kai: default/job/new is of the node pool with the label kai.scheduler/node-pool=elsewhere, and the "
+        "scheduler that was asked has the one without the label kai.scheduler/node-pool; ask that of the "
+        "shard with partitionLabelValue 'elsewhere'"
+    )
+
+
+OWN_GROUP = """
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: mine}
+spec: {queue: team, minMember: 1, priorityClassName: build}
+---
+"""
+OWN_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p, annotations: {pod-group-name: mine, kai.scheduler/skip-podgrouper: "true"}}
+spec:
+  schedulerName: kai-scheduler
+  containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
+
+
+def test_a_pod_group_that_is_in_the_file_itself_is_submitted(ask):
+    answer = told(ask("-f", "-", "-o", "json", "--runtime", "10m", input=OWN_GROUP + OWN_POD))
+    [event] = [each for each in answer["events"] if each["pod"] == "default/p" and each["what"] == "started"]
+    assert event["workload"] == "default/podgroup/mine"
+
+
+def test_pods_that_get_no_group_are_refused_with_why(ask):
+    result = ask("-f", "-", input=OWN_POD)
+    assert result.exit_code == 1, result.output
+    assert result.stderr.splitlines()[-1] == (
+        "kai: the pods of the manifest get no pod group: Pod default/p is left alone: skip annotation on the "
+        "pod; put the pod group that they name into the manifest"
+    )
+
+
 def test_nodes_and_workloads(ask):
     more = told(ask("nodes", "1", "--like", "node-0", "-o", "json"))
     assert more["started"] == ["default/ours-0", "default/ours-1"]
