@@ -12,6 +12,7 @@ from rich.table import Table
 
 from kai.bench.clusters import benchmarks
 from kai.bench.run import Measurement, exponents, machine, measure
+from kai_cli.files import to_write, write
 from kai_cli.output import Column, emit, table
 
 _NUMBERS = ("WARM MS", "MIN", "MAX", "COLD MS", "EVENTS MS", "BINDS", "EVICTIONS", "PIPELINES")
@@ -24,7 +25,8 @@ def bench(
     ] = None,
     runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="Warm runs of each.")] = 5,
     json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the results there.")
+        Path | None,
+        typer.Option("--json", callback=to_write, metavar="FILE", help="Write the results there."),
     ] = None,
 ) -> None:
     """Measure scheduling cycles in milliseconds, warm and cold; each cluster checks its decisions."""
@@ -43,7 +45,7 @@ def bench(
         typer.echo(f"{family}: time grows with the {exponent:.2f}th power of its size")
     if json is not None:
         report = {"machine": machine(), "results": [asdict(found) for found in results]}
-        json.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))
+        write(json, msgspec.json.format(msgspec.json.encode(report), indent=2))
     if not all(found.correct for found in results):
         raise typer.Exit(1)
 

@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from kai.conformance.runner import Result, run_folder
+from kai_cli.files import to_write, write
 
 
 def conformance(
@@ -16,7 +17,8 @@ def conformance(
         Path, typer.Argument(metavar="DIR", help="Folder of scenario files and fairshare.json.")
     ],
     json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the results there as JSON.")
+        Path | None,
+        typer.Option("--json", callback=to_write, metavar="FILE", help="Write the results there as JSON."),
     ] = None,
     only: Annotated[
         str, typer.Option("--only", metavar="ID", help="Run one scenario, or those that begin so.")
@@ -40,7 +42,7 @@ def conformance(
     failed = sum(not result.passed for result in results)
     typer.echo(f"{len(results) - failed} passed, {failed} failed")
     if json is not None:
-        json.write_bytes(msgspec.json.format(msgspec.json.encode(_report(results, failed)), indent=2))
+        write(json, msgspec.json.format(msgspec.json.encode(_report(results, failed)), indent=2))
     if failed:
         raise typer.Exit(1)
 

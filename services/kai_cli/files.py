@@ -1,10 +1,15 @@
-"""Files that commands are given to read."""
+"""Files that commands are given to read or to write."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Final
 
-_STDIN: Final = Path("-")
+import typer
+
+from kai_cli.output import fail
+
+_STDIO: Final = Path("-")
 
 
 def text_of(path: Path) -> str:
@@ -14,4 +19,35 @@ def text_of(path: Path) -> str:
         OSError: it cannot be read.
         UnicodeDecodeError: it is no text.
     """
-    return sys.stdin.read() if path == _STDIN else path.read_text(encoding="utf-8")
+    return sys.stdin.read() if path == _STDIO else path.read_text(encoding="utf-8")
+
+
+def to_write(path: Path | None) -> Path | None:
+    """The value of an option that names a file to write, once it may well be written: for ``callback``.
+
+    What takes minutes is not begun for a file that cannot be.
+
+    Raises:
+        typer.BadParameter: it cannot be written; says why.
+    """
+    if path is None or path == _STDIO:
+        return path
+    if path.is_dir():
+        raise typer.BadParameter(f"{path} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"the folder {path.parent} is not there; make it first")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise typer.BadParameter(f"you may not write {path}")
+    return path
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file.
+
+    Raises:
+        typer.Exit: it cannot be written, which has been told.
+    """
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise fail(f"{path}: {error.strerror}") from error

@@ -11,6 +11,7 @@ import typer
 from kai.pack import report, strategies
 from kai.pack.trace import InvalidTrace, bound_to_models, read_trace
 from kai_cli import output
+from kai_cli.files import to_write
 from kai_cli.output import Column
 
 _STRATEGIES = "; ".join(f"{name}: {summary}" for name, summary in strategies.NAMES.items())
@@ -43,10 +44,14 @@ def pack(
         ),
     ] = 0.0,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures to this file, - for standard output.")
+        Path | None,
+        typer.Option(
+            "--json", callback=to_write, help="Write the figures to this file, - for standard output."
+        ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw the curve into this file (.png or .svg).")
+        Path | None,
+        typer.Option("--plot", callback=to_write, help="Draw the curve into this file (.png or .svg)."),
     ] = None,
 ) -> None:
     """Fill a cluster with pods drawn from a trace, and say how much of its GPUs was allocated.

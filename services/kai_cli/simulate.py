@@ -20,7 +20,7 @@ from kai.simulate.reading import InvalidInput
 from kai.simulate.scenario import Scenario
 from kai.simulate.time_based import Course, simulate
 from kai_cli import output
-from kai_cli.files import text_of
+from kai_cli.files import text_of, to_write
 from kai_cli.output import Column
 
 app = typer.Typer(no_args_is_help=True, help="Simulate fair shares: at one moment, or over time.")
@@ -86,7 +86,9 @@ def time_based(
     form: OutputOption = Output.TABLE,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", help="Draw what queues held over time into this file (.png or .svg)."),
+        typer.Option(
+            "--plot", callback=to_write, help="Draw what queues held over time into this file (.png or .svg)."
+        ),
     ] = None,
 ) -> None:
     """Run cycle after cycle of the scheduler, each with the past use of those before it.

@@ -14,6 +14,7 @@ from kai.replay import archive
 from kai.replay.anonymous import anonymous as without_names
 from kai_cli import absence
 from kai_cli.connection import Target
+from kai_cli.files import to_write
 from kai_cli.output import fail
 
 #: Lists of large clusters take their time.
@@ -27,9 +28,9 @@ _FORWARD: Final = (
 def snapshot(
     context: typer.Context,
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it.")] = Path(
-        "snapshot.zip"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", callback=to_write, help="Where to write it.")
+    ] = Path("snapshot.zip"),
     address: Annotated[
         str,
         typer.Option(metavar="HOST:PORT", help="The scheduler's --plugin-server-port, forwarded or local."),
@@ -126,6 +127,9 @@ def _write(path: Path, data: bytes) -> None:
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    fresh.replace(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)

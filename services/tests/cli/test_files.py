@@ -1,0 +1,60 @@
+"""Files that commands write: what cannot be written is told before the work, and nothing is left behind."""
+
+import pytest
+from typer.testing import CliRunner
+
+from kai_cli import bench, conformance, pack, simulate, snapshot
+from kai_cli.__main__ import app
+
+
+def never(*_, **__):
+    raise AssertionError("work was done for a file that cannot be written")
+
+
+@pytest.mark.parametrize(
+    ("module", "work", "command"),
+    [
+        (bench, "measure", ["bench", "--json"]),
+        (conformance, "run_folder", ["conformance", ".", "--json"]),
+        (snapshot, "taken", ["snapshot", "-o"]),
+        (pack, "read_trace", ["pack", "nodes.csv", "pods.csv", "--json"]),
+        (pack, "read_trace", ["pack", "nodes.csv", "pods.csv", "--plot"]),
+        (simulate, "simulate", ["simulate", "time-based", "-f", "x.yaml", "--plot"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("missing/x.svg", "is not there"), ("folder", "is a folder"), ("folder/..", "is a folder")],
+)
+def test_a_file_that_cannot_be_written_is_told_before_the_work(
+    module, work, command, place, said, tmp_path, monkeypatch
+):
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr(module, work, never)
+    monkeypatch.setattr(simulate, "text_of", never)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, [*command, place], env={"COLUMNS": "200"})
+    assert result.exit_code == 2, result.exception
+    assert said in result.output
+
+
+def test_a_disk_without_room_is_told_in_a_sentence(tmp_path, monkeypatch):
+    passed = conformance.Result(id="a", differences=())
+    monkeypatch.setattr(conformance, "run_folder", lambda *_, **__: [passed])
+    result = CliRunner().invoke(app, ["conformance", str(tmp_path), "--json", "/dev/full"])
+    assert (result.exit_code, result.stderr) == (1, "kai: /dev/full: No space left on device\n")
+
+
+def test_a_snapshot_that_cannot_take_its_place_leaves_nothing_behind(tmp_path, monkeypatch):
+    target = tmp_path / "out" / "snapshot.zip"
+    target.parent.mkdir()
+
+    def meanwhile(*_, **__):
+        target.mkdir()
+        return b"all of it"
+
+    monkeypatch.setattr(snapshot, "taken", meanwhile)
+    result = CliRunner().invoke(app, ["snapshot", "-o", str(target)])
+    assert result.exit_code == 1
+    assert list(target.parent.iterdir()) == [target]
