@@ -1,8 +1,13 @@
-"""YAML as people write it: the same key twice in one mapping is a mistake, and not the last one's victory."""
+"""JSON and YAML as people write them: the same key twice in one mapping is a mistake, and not the last one's
+victory.
+
+YAML almost takes JSON: not where tabs indent it, and ``1e+16`` would be a text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import json
+from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 import yaml
@@ -11,7 +16,7 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 class DuplicateKey(yaml.YAMLError):
-    """A mapping has a key twice; the message names it and the line of the second."""
+    """A mapping has a key twice; the message names it and, of YAML, the line of the second."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -32,9 +37,32 @@ def load(text: str) -> Any:
     """One document.
 
     Raises:
-        yaml.YAMLError: it is not YAML, or has a key twice.
+        yaml.YAMLError: it is neither JSON nor YAML, or has a key twice.
     """
-    return yaml.load(text, Loader=_Loader)  # noqa: S506 (a safe loader)
+    try:
+        return json.loads(text, object_pairs_hook=_mapping, parse_constant=_no_number)
+    except ValueError:
+        return _of_yaml(text)
+
+
+def _of_yaml(text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 (a safe loader)
+    except ValueError as error:  # a date that no calendar has, a number of thousands of digits
+        raise yaml.YAMLError(str(error)) from error
+
+
+def _mapping(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise DuplicateKey(f"{key!r} is there twice; say it once")
+        found[key] = value
+    return found
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
 
 
 def load_written(text: str) -> Any:

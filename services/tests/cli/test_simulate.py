@@ -66,6 +66,12 @@ def test_a_division_as_csv_comes_from_standard_input():
     assert result.stdout.splitlines() == ["QueueID,GPU,CPU,Memory", "a,70,0,0", "b,30,0,0"]
 
 
+def test_json_may_be_indented_by_tabs_and_have_exponents(tmp_path):
+    path = tmp_path / "division.json"
+    path.write_text(json.dumps(DIVISION, indent="\t").replace("100", "1e+02"))
+    assert json.loads(kai("fair-share", "-f", path, "-o", "json").stdout)["a"]["gpu"] == 70.0
+
+
 def test_what_has_no_effect_is_noted_beside_the_result(tmp_path):
     path = tmp_path / "noted.json"
     path.write_text('{"queues": [{"uid": "a", "resourceShare": {"gpu": {"fairShare": 3}}}]}')
