@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 import termios
 import tty
@@ -12,6 +13,14 @@ from contextlib import contextmanager
 from typing import Final
 
 _LONGEST: Final = 64
+#: What a key sends: arrows, function keys and those with Alt send several characters, the first of them that
+#: of the escape key.
+_KEY: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO.|\x1b[^\x1b]|.", re.DOTALL)
+
+
+def keys_in(text: str) -> list[str]:
+    """The keys of what a terminal sent at once."""
+    return _KEY.findall(text)
 
 
 @contextmanager
@@ -27,7 +36,7 @@ def pressed() -> Iterator[asyncio.Queue[str]]:
     number, loop = sys.stdin.fileno(), asyncio.get_running_loop()
 
     def read() -> None:
-        for key in os.read(number, _LONGEST).decode(errors="ignore"):
+        for key in keys_in(os.read(number, _LONGEST).decode(errors="ignore")):
             keys.put_nowait(key)
 
     before = termios.tcgetattr(number)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import pytest
 from rich.console import Console
 
+from kai_cli.keys import keys_in
 from kai_cli.output import Column
-from kai_cli.views.picture import Listing, Picture, after, drawn
+from kai_cli.views.picture import ENDS, Listing, Picture, after, drawn
 
 COLUMNS = (Column("NAME"), Column("AGE", True), Column("NOTE", wide=True))
 
@@ -86,3 +87,25 @@ def test_a_key_that_means_nothing_changes_nothing(key):
 def test_that_nothing_is_asked_any_more_is_told():
     assert "paused" in shown("p")[1]
     assert "paused" not in shown("pp")[1]
+
+
+@pytest.mark.parametrize(
+    ("read", "keys"),
+    [
+        ("q", ["q"]),
+        ("\x1b", ["\x1b"]),
+        ("\x1b[A", ["\x1b[A"]),
+        ("\x1bOB>", ["\x1bOB", ">"]),
+        ("1\x1b[1;5R2", ["1", "\x1b[1;5R", "2"]),
+        ("\x1b[15~\x1bp\n", ["\x1b[15~", "\x1bp", "\n"]),
+        ("\x1b\x1b[A", ["\x1b", "\x1b[A"]),
+    ],
+)
+def test_what_one_key_sends_is_one_key(read, keys):
+    assert keys_in(read) == keys
+
+
+@pytest.mark.parametrize("key", ["\x1b[A", "\x1bOB", "\x1b[1;5R", "\x1b[3~"])
+def test_arrows_and_function_keys_mean_nothing_and_end_nothing(key):
+    assert key not in ENDS
+    assert shown([key])[0] == Picture()

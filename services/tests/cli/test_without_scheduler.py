@@ -218,7 +218,7 @@ def test_live_it_takes_keys_and_leaves_the_terminal_as_it_was(kubeconfig: Path) 
     command = [sys.executable, "-m", "kai_cli", "top", "--interval", "600"]
     with subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as live:
         _read_until(ours, b"q end")
-        os.write(ours, b"\t\t>")
+        os.write(ours, b"\x1b[A\x1bOB\t\t>")
         _read_until(ours, b"waiting, by NAMESPACE")
         os.write(ours, b"q")
         assert live.wait(deadlines.patience()) == 0
