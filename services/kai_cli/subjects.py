@@ -95,6 +95,17 @@ def _split(words: Sequence[str]) -> tuple[str, str]:
     return (kind or (words[0] if len(words) == 2 else "")).lower(), name or words[-1]
 
 
+def _is_of(named: str, group: str, version: str) -> bool:
+    """Whether a kind is meant by ``jobs.batch`` or ``jobs.v1.batch``, of which ``jobs`` is left out."""
+    return named in ("", group, f"{version}.{group}")
+
+
+def _shown(resource: Resource) -> str:
+    """The kind; with its group where it is another one than that of ours with the same name."""
+    ours = {each.kind: each for each in (PODS, POD_GROUPS, QUEUES)}.get(resource.kind, resource)
+    return resource.kind if ours.group == resource.group else f"{resource.kind}.{resource.group}"
+
+
 @dataclass(slots=True)
 class _Search:
     client: KubeClient
@@ -104,11 +115,12 @@ class _Search:
     _pods: list[Pod] | None = None
 
     async def of_kind(self, word: str, name: str) -> Subject:
-        kind = word.partition(".")[0]
-        resource = next((each for each, words in _BUILT_IN.items() if kind in words), None)
-        resource = resource or await self._custom(kind)
+        kind, _, group = word.partition(".")
+        built_in = (each for each, words in _BUILT_IN.items() if kind in words)
+        resource = next((each for each in built_in if _is_of(group, each.group, each.version)), None)
+        resource = resource or await self._custom(kind, group)
         if resource is None:
-            near = nearest(kind, [each for words in _BUILT_IN.values() for each in words])
+            near = nearest(word, [each for words in _BUILT_IN.values() for each in words])
             raise fail(f"{word!r} is no kind of object here;{_meant(near)} see kubectl api-resources")
         if resource is QUEUES:
             return await self._queue(name)
@@ -215,7 +227,7 @@ class _Search:
         else:
             pods = [pod for pod in await self._all_pods() if uid in await self._above(pod)]
         return Subject(
-            kind=resource.kind,
+            kind=_shown(resource),
             namespace=self.namespace,
             name=name,
             object={**obj, "kind": resource.kind, "apiVersion": resource.api_version},
@@ -263,8 +275,8 @@ class _Search:
         meta = obj.get("metadata") or {}
         return msgspec.convert(meta.get("ownerReferences") or [], list[OwnerReference])
 
-    async def _custom(self, word: str) -> Resource | None:
-        """A kind of a custom resource, by any of its names."""
+    async def _custom(self, word: str, group: str) -> Resource | None:
+        """A kind of a custom resource, by any of its names; of this group, if one is named."""
         try:
             definitions = await self.client.list(CRDS)
         except ApiError:  # one may not see them: owners of pods may say
@@ -279,7 +291,8 @@ class _Search:
                 *(called.get("shortNames") or ()),
             }
             if word in words:
-                version = next((each["name"] for each in spec["versions"] if each.get("served")), None)
+                served = (each["name"] for each in spec["versions"] if each.get("served"))
+                version = next((each for each in served if _is_of(group, spec["group"], each)), None)
                 if version is not None:
                     return Resource(
                         spec["group"],

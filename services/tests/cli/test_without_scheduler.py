@@ -12,6 +12,7 @@ import sys
 import termios
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -50,24 +51,9 @@ EVICTED = {
     "lastTimestamp": "2030-01-01T00:00:00Z",
 }
 GADGET = Resource("example.com", "v1", "gadgets", "Gadget", False)
-GADGETS = {
-    "metadata": {"name": "gadgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "names": {"plural": "gadgets", "kind": "Gadget"},
-        "scope": "Cluster",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                },
-            }
-        ],
-    },
-}
+#: Kinds of others that have the names of ours.
+THEIR_JOB = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job")
+THEIR_GROUP = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 WHY = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 9 GPUs"}
 
 
@@ -85,8 +71,11 @@ async def fill(path: Path) -> None:
         assert crds
         for definition in definitions():
             await client.create(crds, definition)
-        await client.create(crds, GADGETS)
+        for custom in (GADGET, THEIR_JOB, THEIR_GROUP):
+            await client.create(crds, a_definition(custom))
         await client.create(GADGET, {"metadata": {"name": "g1"}, "spec": None})
+        await client.create(THEIR_JOB, {"metadata": {"name": "train"}}, namespace="default")
+        await client.create(THEIR_GROUP, {"metadata": {"name": "g"}}, namespace="default")
         await client.create(QUEUES, {"metadata": {"name": "q"}, "spec": {"resources": {"gpu": {"quota": 3}}}})
         group = {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": "q"}}
         await client.create(POD_GROUPS, group, namespace="default")
@@ -99,6 +88,17 @@ async def fill(path: Path) -> None:
         for namespace, conditions in (("default", [WHY]), ("team", [UNBOUND])):
             status = {"status": {"conditions": conditions}}
             await client.patch(PODS, "p", status, namespace=namespace, subresource="status")
+
+
+def a_definition(custom: Resource) -> dict[str, Any]:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    spec = {
+        "group": custom.group,
+        "names": {"plural": custom.plural, "singular": custom.kind.lower(), "kind": custom.kind},
+        "scope": "Namespaced" if custom.namespaced else "Cluster",
+        "versions": [{"name": custom.version, "served": True, "storage": True, "schema": schema}],
+    }
+    return {"metadata": {"name": f"{custom.plural}.{custom.group}"}, "spec": spec}
 
 
 def kai(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -316,6 +316,23 @@ def test_a_kind_of_no_namespace_is_explained_though_its_spec_is_empty(kubeconfig
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
+        ("jobs.batch.volcano.sh/train", "job default/train: CHANGE (NoPods)"),
+        ("job.v1alpha1.batch.volcano.sh/train", "job default/train: CHANGE (NoPods)"),
+        ("podgroups.scheduling.volcano.sh/g", "podgroup.scheduling.volcano.sh default/g: CHANGE (NoPods)"),
+        ("podgroup.scheduling.run.ai/g", "podgroup default/g: ESCALATE (SchedulerSilent)"),
+    ],
+)
+def test_a_kind_may_be_named_with_its_group(kubeconfig: Path, asked: str, said: str) -> None:
+    done = kai(kubeconfig, "explain", asked)
+    assert (done.returncode, done.stdout.splitlines()[:1]) == (0, [said]), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("jobs.batch/x", "job default/x does not exist; see kubectl get jobs -n default"),
+        ("jobs.v1.batch/x", "job default/x does not exist; see kubectl get jobs -n default"),
+        ("jobs.example.com/x", "'jobs.example.com' is no kind of object here; see kubectl api-resources"),
         ("deploi/x", "'deploi' is no kind of object here; did you mean 'deploy'? see kubectl api-resources"),
         ("queue/Q", "there is no queue 'Q'; did you mean 'q'? see kai get queues"),
         ("pod/pp", "pod default/pp does not exist; did you mean 'p'? see kubectl get pods -n default"),
