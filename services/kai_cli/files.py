@@ -13,13 +13,15 @@ _STDIO: Final = Path("-")
 
 
 def text_of(path: Path) -> str:
-    """The text of a file; of standard input if it is called ``-``.
+    """The text of a file, without its byte order mark; of standard input if it is called ``-``.
 
     Raises:
         OSError: it cannot be read.
         UnicodeDecodeError: it is no text.
     """
-    return sys.stdin.read() if path == _STDIO else path.read_text(encoding="utf-8")
+    if path == _STDIO:
+        return sys.stdin.read().removeprefix("\ufeff")
+    return path.read_text(encoding="utf-8-sig")
 
 
 def to_write(path: Path | None) -> Path | None:

@@ -101,7 +101,7 @@ def read_trace(nodes: Path, pods: Path) -> Trace:
 
 def _rows(path: Path, read: Callable[[dict[str, str]], T]) -> Iterator[T]:
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             for number, row in enumerate(csv.DictReader(file), 2):
                 try:
                     yield read(row)

@@ -259,7 +259,7 @@ class ServiceSettings(BaseSettings):
     @classmethod
     def _read_file(cls, path: str) -> dict[str, Any]:
         try:
-            content = documents.load(Path(path).read_text(encoding="utf-8"))
+            content = documents.load(Path(path).read_text(encoding="utf-8-sig"))
         except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
             raise SettingsError(f"--config {path} cannot be read: {error}") from None
         if content is None:

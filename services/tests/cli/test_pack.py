@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -35,6 +36,13 @@ def test_figures_are_written_as_json(files, tmp_path):
     assert figures["allocated_percent_at_100"] == pytest.approx(sum(figures["per_seed"]) / 3, abs=1e-3)
     printed = CliRunner().invoke(app, [*arguments[:-1], "-"]).stdout
     assert json.loads(printed)["per_seed"] == figures["per_seed"]
+
+
+def test_files_may_begin_with_a_byte_order_mark(files):
+    for path in map(Path, files):
+        path.write_text(path.read_text(), encoding="utf-8-sig")
+    result = CliRunner().invoke(app, ["pack", *files, "--seeds", "1", "--strategy", "binpack"])
+    assert result.exit_code == 0, result.output
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,15 @@ def test_json_may_be_indented_by_tabs_and_have_exponents(tmp_path):
     assert json.loads(kai("fair-share", "-f", path, "-o", "json").stdout)["a"]["gpu"] == 70.0
 
 
+@pytest.mark.parametrize("piped", [False, True], ids=["a file", "standard input"])
+def test_json_may_begin_with_a_byte_order_mark(tmp_path, piped):
+    text = "\ufeff" + json.dumps(DIVISION, indent="\t")
+    path = tmp_path / "division.json"
+    path.write_text(text, encoding="utf-8")
+    result = kai("fair-share", "-f", "-" if piped else path, input=text if piped else None)
+    assert result.exit_code == 0, result.output
+
+
 def test_what_has_no_effect_is_noted_beside_the_result(tmp_path):
     path = tmp_path / "noted.json"
     path.write_text('{"queues": [{"uid": "a", "resourceShare": {"gpu": {"fairShare": 3}}}]}')
