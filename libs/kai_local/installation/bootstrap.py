@@ -56,11 +56,17 @@ def definitions(*kinds: Resource) -> list[Manifest]:
     """The chart's custom resource definitions: those of these kinds, or all where none is named.
 
     Raises:
-        ClusterError: they are not found.
+        ClusterError: they are not found, or one of them is not.
     """
     folder = crd_directory()
     files = [folder / f"{kind.plural}.{kind.group}.yaml" for kind in kinds] or sorted(folder.glob("*.yaml"))
-    return [documents.load_written(file.read_text()) for file in files]
+    try:
+        return [documents.load_written(file.read_text()) for file in files]
+    except FileNotFoundError as error:
+        raise ClusterError(
+            f"{error.filename} is missing: the custom resource definitions are of another release; name the "
+            "folder of this one's with KAI_CRD_DIR"
+        ) from error
 
 
 def default_queues() -> list[Manifest]:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from kai.kube.resources import QUEUES
 from kai_local.errors import ClusterError
-from kai_local.installation.bootstrap import crd_directory
+from kai_local.installation.bootstrap import crd_directory, definitions
 
 
 def test_the_definitions_are_found_beside_the_sources(monkeypatch):
@@ -21,3 +22,10 @@ def test_a_folder_with_definitions_is_taken(monkeypatch, tmp_path):
     (tmp_path / "a.yaml").write_text("kind: CustomResourceDefinition")
     monkeypatch.setenv("KAI_CRD_DIR", str(tmp_path))
     assert crd_directory() == tmp_path
+
+
+def test_a_definition_that_is_not_there_is_told_with_the_folder(monkeypatch, tmp_path):
+    (tmp_path / "a.yaml").write_text("kind: CustomResourceDefinition")
+    monkeypatch.setenv("KAI_CRD_DIR", str(tmp_path))
+    with pytest.raises(ClusterError, match=r"queues\.scheduling\.run\.ai\.yaml is missing"):
+        definitions(QUEUES)
