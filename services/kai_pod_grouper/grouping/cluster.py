@@ -18,7 +18,7 @@ class Cluster(Protocol):
     """What rules may ask. Only ``get``, ``pod_body`` and ``definitions`` may cost a request."""
 
     async def get(self, ref: ObjectRef, *, fresh: bool = False) -> Document:
-        """One object, perhaps up to a minute old unless ``fresh``.
+        """One object; unless ``fresh`` perhaps a minute old, though of no size from before the pod came.
 
         Raises:
             ObjectNotFound, ReadForbidden, UnknownKind, LookupFailed

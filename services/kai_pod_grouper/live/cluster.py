@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
 from typing import Any, Final
 
 import structlog
@@ -30,6 +32,8 @@ _INDEXED: Final = (REVISION_LABEL, JOB_NAME_LABEL)
 _BY_LABEL: Final = "label"
 _BY_UID: Final = "uid in the name"
 _BY_GROUP: Final = "group"
+#: API groups of kinds of which no rule reads a size: for a new pod they need not be read again.
+_SIZELESS: Final = frozenset({"apps", "batch"})
 _UID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 log = structlog.get_logger(__name__)
@@ -140,7 +144,7 @@ class Watches:
 class LiveCluster:
     """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`.
 
-    ``max_age``: how old an owner may be, in seconds.
+    ``max_age``: how old an owner may be, in seconds; ``since``: not read before, if its size may matter.
     """
 
     def __init__(
@@ -151,12 +155,14 @@ class LiveCluster:
         *,
         existing: Callable[[str], PodGroup | None],
         max_age: float = FRESH_SECONDS,
+        since: float = -math.inf,
     ) -> None:
         self._client = client
         self._watches = watches
         self._owners = owners
         self._existing = existing
         self._max_age = max_age
+        self._since = since
         self._definitions: dict[tuple[str, str, str], tuple[float, list[Document]]] = {}
 
     def impatient(self) -> LiveCluster:
@@ -165,13 +171,26 @@ class LiveCluster:
             self._client, self._watches, self._owners, existing=self._existing, max_age=IMPATIENT_SECONDS
         )
 
+    def now(self) -> float:
+        """The moment, by the clock of :meth:`as_of`."""
+        return self._owners.now()
+
+    def as_of(self, moment: float) -> LiveCluster:
+        """The same cluster for pods that came until then: their owner may have been scaled just before."""
+        seen = copy(self)
+        seen._since = moment - IMPATIENT_SECONDS
+        return seen
+
     async def get(self, ref: ObjectRef, *, fresh: bool = False) -> Document:
         """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
         if ref.kind == "Pod" and ref.api_version == "v1":
             pod = self._watches.pods.get(f"{ref.namespace}/{ref.name}")
             if pod is not None:
                 return pod_document(pod)
-        return await self._owners.get(ref, max_age=IMPATIENT_SECONDS if fresh else self._max_age)
+        max_age = IMPATIENT_SECONDS if fresh else self._max_age
+        return await self._owners.get(
+            ref, max_age=max_age, since=-math.inf if ref.group in _SIZELESS else self._since
+        )
 
     async def pod_body(self, pod: Pod) -> Json:
         """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""

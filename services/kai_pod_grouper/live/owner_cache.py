@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ from kai.kube.client import KubeClient
 from kai_pod_grouper.errors import ObjectNotFound, ReadForbidden, UnknownKind
 from kai_pod_grouper.objects.documents import Document, ObjectRef
 
-#: A gang's pods come within seconds; a change of the owner that matters comes with new pods, or fewer, later.
+#: Labels and annotations change by hand alone, and rarely; a change of size comes with new pods, or fewer.
 FRESH_SECONDS: Final = 60.0
-#: Where a change of the owner is awaited; not 0, lest every pod of a gang reads it again.
+#: Where a change of the owner is awaited, as when it has a new pod; not 0, lest every pod of a gang reads it.
 IMPATIENT_SECONDS: Final = 1.0
 #: What is kept of them all, as JSON: owners are as large as somebody wants.
 CAPACITY_BYTES: Final = 16 * 2**20
@@ -46,8 +47,16 @@ class OwnerCache:
         self._expiry: asyncio.TimerHandle | None = None
         self._locks: WeakValueDictionary[ObjectRef, asyncio.Lock] = WeakValueDictionary()
 
-    async def get(self, ref: ObjectRef, *, max_age: float = FRESH_SECONDS) -> Document:
-        """The owner, not older than ``max_age`` seconds. That it may not be read is remembered as well.
+    def now(self) -> float:
+        """The moment, by the clock."""
+        return self._clock()
+
+    async def get(
+        self, ref: ObjectRef, *, max_age: float = FRESH_SECONDS, since: float = -math.inf
+    ) -> Document:
+        """The owner, not older than ``max_age`` seconds and not read before ``since`` by the clock.
+
+        That it may not be read is remembered as well, and changes with no pod that comes.
 
         Raises:
             ObjectNotFound, ReadForbidden, UnknownKind, KubeError
@@ -55,11 +64,17 @@ class OwnerCache:
         lock = self._locks.setdefault(ref, asyncio.Lock())
         async with lock:
             entry = self._entries.get(ref)
-            if entry is None or self._clock() - entry.read_at > max_age:
-                entry = self._remember(ref, await self._read(ref))
+            if entry is None or not self._serves(entry, max_age, since):
+                asked_at = self._clock()
+                entry = self._remember(ref, await self._read(ref), asked_at)
         if isinstance(entry.found, ReadForbidden):
             raise ReadForbidden(str(entry.found))
         return entry.found
+
+    def _serves(self, entry: _Entry, max_age: float, since: float) -> bool:
+        if self._clock() - entry.read_at > max_age:
+            return False
+        return entry.read_at >= since or isinstance(entry.found, ReadForbidden)
 
     async def _read(self, ref: ObjectRef) -> Document | ReadForbidden:
         try:
@@ -74,9 +89,9 @@ class OwnerCache:
             self._forget(ref)
             raise ObjectNotFound(f"{ref} ({ref.api_version}) does not exist") from None
 
-    def _remember(self, ref: ObjectRef, found: Document | ReadForbidden) -> _Entry:
+    def _remember(self, ref: ObjectRef, found: Document | ReadForbidden, asked_at: float) -> _Entry:
         size = len(msgspec.json.encode(found.content)) if isinstance(found, Document) else len(str(found))
-        entry = _Entry(self._clock(), size, found)
+        entry = _Entry(asked_at, size, found)
         self._forget(ref)
         self._entries[ref] = entry
         self._bytes += size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -88,7 +89,8 @@ class Reconciler:
         self._events = events
         self._options = options
         self._queue: WorkQueue[WorkloadKey] = WorkQueue("workloads", metrics=QueueMetrics(registry))
-        self._dirty: dict[WorkloadKey, dict[str, None]] = {}
+        #: Pods to be looked at, and when something was heard of them, by the clock of the cluster.
+        self._dirty: dict[WorkloadKey, dict[str, float]] = {}
         self._backoffs: dict[WorkloadKey, Backoff] = {}
         self._failing: set[str] = set()
         self._told = Told()
@@ -194,8 +196,9 @@ class Reconciler:
         self._queue.add(key)
 
     def _mark(self, key: WorkloadKey, pods: Iterable[Pod]) -> None:
+        now = self._cluster.now()
         for pod in pods:
-            self._dirty.setdefault(key, {})[pod.key] = None
+            self._dirty.setdefault(key, {})[pod.key] = now
 
     def _forget(self, pod: Pod) -> None:
         self._writer.forget_pod(pod.key)
@@ -215,13 +218,14 @@ class Reconciler:
         """
         for thinned in self._thinned.pop(key, ()):
             self._look_at_one_left(thinned)
+        cluster = self._cluster.as_of(max(self._dirty.get(key, {}).values(), default=-math.inf))
         pods = self._take(key)
         failed: list[Pod] = []
         again: list[Pod] = []
         wanted: dict[str, _Wanted] = {}
         try:
             for pod in pods:
-                membership = await self._decide(pod, failed, again)
+                membership = await self._decide(pod, cluster, failed, again)
                 if membership is not None:
                     group = wanted.setdefault(membership.pod_group.key, _Wanted(membership.pod_group))
                     group.pod_group = membership.pod_group
@@ -243,10 +247,12 @@ class Reconciler:
         pods = [pod for pod in found if pod is not None and self._watches.covers(pod.metadata.namespace)]
         return sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
 
-    async def _decide(self, pod: Pod, failed: list[Pod], again: list[Pod]) -> Membership | None:
+    async def _decide(
+        self, pod: Pod, cluster: LiveCluster, failed: list[Pod], again: list[Pod]
+    ) -> Membership | None:
         self.looks += 1
-        doubtful = pod.key in self._failing or pod.key in self._doubtful
-        cluster = self._retrying if doubtful else self._cluster
+        if pod.key in self._failing or pod.key in self._doubtful:
+            cluster = self._retrying
         try:
             adrift = await self._is_adrift(pod)
             outcome = await group_pod(pod, cluster, self._options, adrift=adrift)

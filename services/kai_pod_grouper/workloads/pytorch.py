@@ -10,7 +10,7 @@ from kai_pod_grouper.errors import InvalidWorkload
 from kai_pod_grouper.grouping.draft import GroupDraft, inner, leaf, leaf_constraint
 from kai_pod_grouper.grouping.segments import check_count, segment_topology
 from kai_pod_grouper.grouping.workload import Kind, Workload
-from kai_pod_grouper.objects.documents import Fields, template_annotation
+from kai_pod_grouper.objects.documents import Document, Fields, template_annotation
 from kai_pod_grouper.objects.numbers import parse_int32
 from kai_pod_grouper.objects.pods import Pod
 from kai_pod_grouper.workloads.kubeflow import gang_size
@@ -21,9 +21,20 @@ _SIZE = f'annotation "{names.SEGMENT_SIZE}"'
 
 
 async def group_pytorch_job(workload: Workload) -> GroupDraft:
-    """Subgroups ``master`` and ``worker``; with a segment size ``worker`` has leaves ``worker-<i>``."""
-    job, pod, draft = workload.top, workload.pod, workload.draft()
-    draft.min_member = _size(workload, draft)
+    """Subgroups ``master`` and ``worker``; with a segment size ``worker`` has leaves ``worker-<i>``.
+
+    The pod may be of a segment that was just added, so that our copy of the job does not have it.
+    """
+    job = workload.top
+    draft = _group(workload, job)
+    if draft.unlisted:
+        draft = _group(workload, await workload.read(job.api_version, job.kind, job.name, fresh=True))
+    return draft
+
+
+def _group(workload: Workload, job: Document) -> GroupDraft:
+    pod, draft = workload.pod, workload.draft()
+    draft.min_member = _size(job, draft)
     specs = job.at("spec", "pytorchReplicaSpecs")
     if not job.has("spec", "pytorchReplicaSpecs"):
         raise specs.invalid(problem="is missing; give it a role Worker or Master")
@@ -36,12 +47,12 @@ async def group_pytorch_job(workload: Workload) -> GroupDraft:
         workers, member_of = _workers(workload, specs.at("Worker"), max(0, draft.min_member - masters))
         draft.sub_groups += workers
         draft.pod_sub_group = draft.pod_sub_group or member_of
+        draft.unlisted = pod.labels.get(REPLICA_TYPE_LABEL) == "worker" and not member_of
     return draft
 
 
-def _size(workload: Workload, draft: GroupDraft) -> int:
+def _size(job: Document, draft: GroupDraft) -> int:
     """Replicas, but rather the elastic minimum, but rather the scheduling policy's."""
-    job = workload.top
     size = gang_size(job, "pytorchReplicaSpecs")
     if job.at("spec").has("runPolicy", "schedulingPolicy", "minAvailable"):
         return size

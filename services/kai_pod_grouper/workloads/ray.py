@@ -21,34 +21,43 @@ def cluster_named_by(*paths: tuple[str, ...]) -> Rule:
     """The rule for an owner that names its RayCluster at the first of ``paths`` that is present."""
 
     async def rule(workload: Workload) -> GroupDraft:
-        return _group(workload, await _cluster(workload, paths))
+        return await _group(workload, await _cluster(workload, paths))
 
     return rule
 
 
 async def group_ray_cluster(workload: Workload) -> GroupDraft:
     """The RayCluster is the owner itself."""
-    return _group(workload, workload.top)
+    return await _group(workload, workload.top)
 
 
-def _group(workload: Workload, cluster: Document) -> GroupDraft:
+async def _group(workload: Workload, cluster: Document) -> GroupDraft:
+    """The pod may be of a group that just got its first worker, so that our copy does not have it."""
     draft = workload.draft()
     if PRIORITY_LABEL in workload.top.labels:
         draft.priority_class = workload.top.labels[PRIORITY_LABEL]
+    group = workload.pod.labels.get(GROUP_LABEL, "")
     parts = _sub_groups(cluster)
+    if not _has(parts, group):
+        cluster = await workload.read(cluster.api_version, cluster.kind, cluster.name, fresh=True)
+        parts = _sub_groups(cluster)
     draft.min_member = sum(map(pods_of_leaf, parts))
     existing = workload.cluster.pod_group(draft.namespace, draft.name)
     if existing is not None and not existing.spec.sub_groups:
         return draft  # made by a release before subgroups: stays flat
     draft.sub_groups = parts
-    group = workload.pod.labels.get(GROUP_LABEL, "")
-    if any(part.name == group for part in parts):
+    if _has(parts, group):
         draft.pod_sub_group = group
     else:
+        draft.unlisted = True
         draft.notes.append(
             f'Pod {workload.pod.key}: label "{GROUP_LABEL}" names no group of {cluster.of}: {group!r}'
         )
     return draft
+
+
+def _has(parts: tuple[SubGroup, ...], name: str) -> bool:
+    return any(part.name == name for part in parts)
 
 
 async def _cluster(workload: Workload, paths: tuple[tuple[str, ...], ...]) -> Document:

@@ -350,6 +350,99 @@ async def test_a_workload_that_becomes_smaller_needs_fewer_pods_though_none_is_n
         await grouper.join()
 
 
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+async def test_a_workload_that_is_scaled_up_right_after_it_was_read_needs_its_new_pods_too(cluster):
+    await cluster.install("kubeflow.org", "v1", "TFJob", "tfjobs")
+    body = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "tf"}}
+    owner = await cluster.create({**body, "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 1}}}})
+    clock = Clock()
+    async with a_pod_grouper(cluster, clock=clock) as grouper:
+        await cluster.create(a_pod("tf-0", owner=owner))
+        await eventually(has_members(cluster, "tf-0"))
+        await grouper.join()
+        tf_jobs = await cluster.client.discover("kubeflow.org/v1", "TFJob")
+        larger = {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 4}}}}
+        await cluster.client.patch(tf_jobs, "tf", larger, namespace="default")
+        clock.now += 2 * IMPATIENT_SECONDS
+        await cluster.create(*(a_pod(f"tf-{number}", owner=owner) for number in (1, 2, 3)))
+        await eventually(has_members(cluster, "tf-1", "tf-2", "tf-3"))
+        await grouper.join()
+
+    assert [group["spec"]["minMember"] for group in (await cluster.groups()).values()] == [4]
+    assert cluster.requests()["get tfjobs"] == 2
+
+
+async def test_pods_of_a_kind_without_a_size_that_come_one_by_one_cost_one_read(cluster):
+    job = await cluster.create(a_job())
+    clock = Clock()
+    async with a_pod_grouper(cluster, clock=clock) as grouper:
+        for number in range(4):
+            await cluster.create(a_pod(f"train-{number}", owner=job))
+            await eventually(has_members(cluster, f"train-{number}"))
+            clock.now += 2 * IMPATIENT_SECONDS
+        await grouper.join()
+    assert cluster.requests()["get jobs"] == 1
+
+
+async def test_the_first_worker_of_a_ray_group_is_placed_right_after_the_autoscaler_asked_for_it(cluster):
+    await cluster.install("ray.io", "v1", "RayCluster", "rayclusters")
+    group = {"groupName": "w", "replicas": 0, "minReplicas": 0, "maxReplicas": 4}
+    body = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "ray"}}
+    owner = await cluster.create({**body, "spec": {"headGroupSpec": {}, "workerGroupSpecs": [group]}})
+    name = f"pg-ray-{owner['metadata']['uid']}"
+    clock = Clock()
+    async with a_pod_grouper(cluster, clock=clock):
+        await cluster.create(a_pod("head", owner=owner, labels={"ray.io/group": "headgroup"}))
+        await eventually(has_members(cluster, "head"))
+        # What was read for the head is as good as new by the clock: only a second look finds the group.
+        await cluster.create(a_pod("w-0", owner=owner, labels={"ray.io/group": "w"}))
+        await eventually(has_members(cluster, "w-0"))
+        ray_clusters = await cluster.client.discover("ray.io/v1", "RayCluster")
+        scaled = {"spec": {"workerGroupSpecs": [{**group, "replicas": 1}]}}
+        await cluster.client.patch(ray_clusters, "ray", scaled, namespace="default")
+        clock.now += 2 * IMPATIENT_SECONDS
+        await eventually(cluster.memberships, lambda found: found["w-0"] == f"{name}/w")
+
+    parts = (await cluster.groups())[name]["spec"]["subGroups"]
+    assert {part["name"]: part["minMember"] for part in parts} == {"headgroup": 1, "w": 1}
+
+
+async def test_a_worker_of_a_segment_that_was_just_added_is_placed_in_it(cluster):
+    await cluster.install("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")
+    annotations = {"kai.scheduler/segment-size": "2"}
+    template = {"metadata": {"annotations": annotations}}
+    body = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "pt"}}
+
+    def spec(replicas):
+        return {"pytorchReplicaSpecs": {"Worker": {"replicas": replicas, "template": template}}}
+
+    def worker(index):
+        labels = {
+            "training.kubeflow.org/replica-type": "worker",
+            "training.kubeflow.org/replica-index": str(index),
+        }
+        return a_pod(f"pt-{index}", owner=owner, labels=labels)
+
+    owner = await cluster.create({**body, "spec": spec(2)})
+    name = f"pg-pt-{owner['metadata']['uid']}"
+    clock = Clock()
+    async with a_pod_grouper(cluster, clock=clock) as grouper:
+        await cluster.create(worker(0))
+        await eventually(has_members(cluster, "pt-0"))
+        await grouper.join()
+        jobs = await cluster.client.discover("kubeflow.org/v1", "PyTorchJob")
+        await cluster.client.patch(jobs, "pt", {"spec": spec(4)}, namespace="default")
+        clock.now += 2 * IMPATIENT_SECONDS
+        await cluster.create(worker(2))
+        await eventually(cluster.memberships, lambda found: found.get("pt-2") == f"{name}/worker-1")
+
+
 async def test_an_owner_that_may_not_be_read_ends_the_walk(cluster):
     service = await cluster.client.create(
         SERVICES,
