@@ -91,27 +91,28 @@ def _semi_preemptible(pod_group: PodGroup) -> bool:
 
 def _raised(before: PodGroupSpec, after: PodGroupSpec) -> Iterator[str]:
     """Minimums of a semi-preemptible group that would grow: what runs beyond them was held to no quota."""
-    old, new = _minimums(before), _minimums(after)
-    for place, minimum in new.items():
-        if place in old and minimum > old[place]:
+    allowed = _minimums(minimums.not_raised(before, after))
+    for place, minimum in _minimums(after).items():
+        if minimum > allowed[place]:
             yield (
-                f"{place} must not grow from {old[place]} to {minimum} in a semi-preemptible group, "
+                f"{place} must not grow from {allowed[place]} to {minimum} in a semi-preemptible group, "
                 "since what runs beyond the minimum was held to no quota; create a new group"
             )
 
 
 def _minimums(spec: PodGroupSpec) -> dict[str, int]:
-    """Each minimum as it counts, by where it stands; what is not set counts as what it stands for."""
-    parts = spec.sub_groups or []
+    """Each minimum that counts, by where it stands; what is not set counts as what it stands for."""
+    parts = spec.sub_groups
+    if not parts:
+        return {"spec.minMember": minimums.pods_of_group(spec)}
     children = minimums.children(parts)
-    found = {
-        "spec.minMember": minimums.pods_of_group(spec),
-        "spec.minSubGroup": minimums.subgroups(spec.min_sub_group, children[""]),
-    }
+    found = {"spec.minSubGroup": minimums.subgroups(spec.min_sub_group, children[""])}
     for part in parts:
         where, below = f'subgroup "{part.name}": ', children[part.name.lower()]
-        found[f"{where}minMember"] = minimums.pods_of_leaf(part)
-        found[f"{where}minSubGroup"] = minimums.subgroups(part.min_sub_group, below)
+        if below:
+            found[f"{where}minSubGroup"] = minimums.subgroups(part.min_sub_group, below)
+        else:
+            found[f"{where}minMember"] = minimums.pods_of_leaf(part)
     return found
 
 

@@ -155,10 +155,30 @@ BEFORE_AND_AFTER = {
         a_pod_group(leaf("a"), leaf("b"), **SEMI),
         "spec.minSubGroup must not grow from 1 to 2",
     ),
-    "one subgroup more where all are needed": (
-        a_pod_group(leaf("a"), **SEMI),
-        a_pod_group(leaf("a"), leaf("b"), **SEMI),
+    "one subgroup more and all, where some were needed": (
+        a_pod_group(leaf("a"), leaf("b"), min_sub_group=1, **SEMI),
+        a_pod_group(leaf("a"), leaf("b"), leaf("c"), min_sub_group=2, **SEMI),
         "spec.minSubGroup must not grow from 1 to 2",
+    ),
+    "subgroups that take over the pods": (
+        a_pod_group(min_member=1, **SEMI),
+        a_pod_group(leaf("a", min_member=8), **SEMI),
+        "spec.minSubGroup must not grow from 0 to 1",
+    ),
+    "subgroups that were counted before there were any": (
+        a_pod_group(min_sub_group=1, **SEMI),
+        a_pod_group(leaf("a", min_member=8), min_sub_group=1, **SEMI),
+        "spec.minSubGroup must not grow from 0 to 1",
+    ),
+    "no subgroups any more": (
+        a_pod_group(leaf("a", min_member=2), leaf("b"), min_member=9, **SEMI),
+        a_pod_group(min_member=9, **SEMI),
+        "spec.minMember must not grow from 3 to 9",
+    ),
+    "no subgroups any more, of which some were needed": (
+        a_pod_group(leaf("a"), leaf("b"), min_sub_group=1, **SEMI),
+        a_pod_group(min_member=1, **SEMI),
+        "spec.minMember must not grow from 0 to 1",
     ),
     "how many below a subgroup": (
         a_pod_group(inner("x", min_sub_group=1), leaf("a", "x"), leaf("b", "x"), **SEMI),
@@ -172,6 +192,22 @@ FINE = {
     "one subgroup more where some are needed": (
         a_pod_group(leaf("a"), min_sub_group=1, **SEMI),
         a_pod_group(leaf("a"), leaf("b"), min_sub_group=1, **SEMI),
+    ),
+    "one subgroup more where all are needed, since nothing runs in it": (
+        a_pod_group(leaf("a"), min_member=1, **SEMI),
+        a_pod_group(leaf("a"), leaf("b", min_member=3), min_member=4, **SEMI),
+    ),
+    "one more below a subgroup that needs all": (
+        a_pod_group(inner("x", min_sub_group=1), leaf("a", "x"), **SEMI),
+        a_pod_group(inner("x", min_sub_group=2), leaf("a", "x"), leaf("b", "x"), **SEMI),
+    ),
+    "more subgroups than there are, as before": (
+        a_pod_group(leaf("a"), min_sub_group=2, **SEMI),
+        a_pod_group(leaf("a"), min_sub_group=2, **SEMI),
+    ),
+    "as many pods without subgroups": (
+        a_pod_group(leaf("a", min_member=2), leaf("b"), **SEMI),
+        a_pod_group(min_member=3, **SEMI),
     ),
     "one that was not semi-preemptible": (a_pod_group(min_member=1), a_pod_group(min_member=2, **SEMI)),
     "one that is it no longer": (a_pod_group(min_member=1, **SEMI), a_pod_group(min_member=2)),

@@ -12,6 +12,8 @@ import msgspec
 
 from kai.model import duration, names
 from kai.model.objects import Json, PodGroup, PodGroupSpec, SubGroup, TopologyConstraint
+from kai.model.rules import minimums
+from kai.model.rules.priorities import is_semi_preemptible
 from kai_pod_grouper.objects.pods import Pod
 from kai_pod_grouper.options import GroupingOptions
 
@@ -63,7 +65,10 @@ def pod_patch(pod: Pod, group: str, sub_group: str) -> Json | None:
 def _yield_to(
     existing: PodGroup, wanted: PodGroupSpec, labels: dict[str, str], options: GroupingOptions
 ) -> PodGroupSpec:
-    """Leave to others what is theirs: queue, pool, how failures are told, a topology that no owner set."""
+    """Leave to others what is theirs: queue, pool, how failures are told, a topology that no owner set.
+
+    And what nobody may take of a semi-preemptible group does not grow: the API refuses that.
+    """
     spec = msgspec.structs.replace(
         wanted,
         queue=existing.spec.queue,
@@ -72,6 +77,8 @@ def _yield_to(
     )
     if not (wanted.topology_constraint and wanted.topology_constraint.topology):
         spec.topology_constraint = existing.spec.topology_constraint
+    if is_semi_preemptible(existing.spec.preemptibility) and is_semi_preemptible(spec.preemptibility):
+        spec = minimums.not_raised(existing.spec, spec)
     labels.pop(options.node_pool_label_key, None)
     if options.queue_label_key in existing.labels:
         labels.pop(options.queue_label_key, None)

@@ -14,14 +14,14 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[-a-z0-9])?")
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-def check(group: PodGroup, *, updating: bool) -> None:
-    """Refuse what the API server would refuse.
+def check(group: PodGroup, *, before: PodGroup | None) -> None:
+    """Refuse what the API server would refuse. ``before`` is the group as it exists.
 
     Raises:
         RefusedPodGroup: names the group and every problem.
     """
     problems = [f"PodGroup {group.key}: {problem}" for problem in _beyond_schema(group)]
-    problems = problems or list(pod_groups.check(group, updating=updating).errors)
+    problems = problems or list(pod_groups.check(group, updating=before is not None, before=before).errors)
     if problems:
         raise RefusedPodGroup("; ".join(problems))
 

@@ -134,7 +134,7 @@ class _Session:
             if patch is None:
                 return
             body = merge_patch.merged(self._cluster.pod_group_bodies[key], patch)
-        acceptance.check(msgspec.convert(body, PodGroup), updating=existing is not None)
+        acceptance.check(msgspec.convert(body, PodGroup), before=existing)
         self._cluster.pod_group_bodies[key] = body
         self._touched[key] = None
 

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from kai.model.objects import PodGroupSpec, SubGroup
 
 #: Pods of a group that does not say how many it needs.
@@ -52,6 +54,48 @@ def pods_at_once(spec: PodGroupSpec) -> int | None:
     if spec.min_sub_group is not None or any(part.min_sub_group is not None for part in parts):
         return None
     return sum(pods_of_leaf(part) for part in parts if not below[part.name.lower()])
+
+
+def not_raised(before: PodGroupSpec, after: PodGroupSpec) -> PodGroupSpec:
+    """``after`` without the minimums to which a semi-preemptible group that was ``before`` must not grow.
+
+    What runs beyond a minimum was held to no quota, so that it cannot become part of it. In a subgroup that
+    is new nothing runs: it may need what it wants, and be needed itself where all others are.
+    """
+    old = {part.name: part for part in before.sub_groups or ()}
+    parts = after.sub_groups or ()
+    had, has = children(old.values()), children(parts)
+    added = children(part for part in parts if part.name not in old)
+
+    def of_subgroups(was: int | None, wanted: int | None, level: str) -> int | None:
+        most = min(subgroups(was, had[level]), had[level])
+        if 0 < had[level] == most:
+            most += added[level]
+        return most if min(subgroups(wanted, has[level]), has[level]) > most else wanted
+
+    def of_part(part: SubGroup) -> SubGroup:
+        was = old.get(part.name)
+        if was is None:
+            return part
+        level = part.name.lower()
+        most = 0 if had[level] else pods_of_leaf(was)
+        return msgspec.structs.replace(
+            part,
+            min_member=most if pods_of_leaf(part) > most else part.min_member,
+            min_sub_group=of_subgroups(was.min_sub_group, part.min_sub_group, level),
+        )
+
+    if parts:
+        least = of_subgroups(before.min_sub_group, after.min_sub_group, "")
+        return msgspec.structs.replace(
+            after,
+            # It counts for nothing here, and may not be said beside the other.
+            min_member=after.min_member if least == after.min_sub_group else None,
+            min_sub_group=least,
+            sub_groups=[of_part(part) for part in parts],
+        )
+    most = pods_at_once(before) or 0
+    return msgspec.structs.replace(after, min_member=most) if pods_of_group(after) > most else after
 
 
 def is_gang(spec: PodGroupSpec) -> bool:

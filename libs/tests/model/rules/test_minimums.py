@@ -72,3 +72,49 @@ def test_all_subgroups_are_needed_unless_it_is_said_how_many(said, children, cou
 def test_children_are_counted_by_parent_in_any_case_of_letters():
     parts = a_spec(subGroups=[inner("Top"), leaf("a", 1, "top"), leaf("b", 1, "TOP")]).sub_groups
     assert minimums.children(parts) == {"": 1, "top": 2}
+
+
+HEAD = leaf("head", 1)
+GROWN = {
+    "pods of a group": (a_spec(minMember=2), a_spec(minMember=5), a_spec(minMember=2)),
+    "pods of a subgroup": (
+        a_spec(subGroups=[HEAD, leaf("w", 1)]),
+        a_spec(subGroups=[HEAD, leaf("w", 4)]),
+        a_spec(subGroups=[HEAD, leaf("w", 1)]),
+    ),
+    "all instead of some, beside a sum of pods": (
+        a_spec(minSubGroup=1, subGroups=TWO),
+        a_spec(minMember=5, subGroups=TWO),
+        a_spec(minSubGroup=1, subGroups=TWO),
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "kept"), GROWN.values(), ids=GROWN.keys())
+def test_what_nobody_may_take_stays_as_small_as_it_was(before, after, kept):
+    assert minimums.not_raised(before, after) == kept
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(a_spec(minMember=5), a_spec(minMember=2), id="fewer"),
+        pytest.param(
+            a_spec(minMember=1, subGroups=[HEAD]),
+            a_spec(minMember=4, subGroups=[HEAD, leaf("workers", 3)]),
+            id="a subgroup more, in which nothing runs",
+        ),
+        pytest.param(
+            a_spec(subGroups=[inner("x", 1), leaf("a", 1, "x")]),
+            a_spec(subGroups=[inner("x", 2), leaf("a", 1, "x"), leaf("b", 1, "x")]),
+            id="a subgroup more below another",
+        ),
+        pytest.param(
+            a_spec(minSubGroup=1, subGroups=[HEAD]),
+            a_spec(minSubGroup=1, subGroups=[HEAD, leaf("w", 3)]),
+            id="one of more",
+        ),
+    ],
+)
+def test_what_takes_nothing_that_runs_stays_as_it_is_wanted(before, after):
+    assert minimums.not_raised(before, after) == after
