@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from kai.model import limits, names
 from kai.model.objects import Json
+from kai.model.rules.priorities import SEMI_PREEMPTIBLE
 from kai.validation import pods as pod_rules
 
 MUTATE_POD: Final = "/mutate--v1-pod"
@@ -22,11 +23,13 @@ ADMISSION: Final = "admission"
 QUEUE_CONTROLLER: Final = "queue-controller"
 POD_GROUP_CONTROLLER: Final = "podgroup-controller"
 
-#: What a pod group must say for its webhook to find anything.
+#: What a pod group must say for its webhook to find anything, or have been: its minimum may not grow.
 _POD_GROUP_SAYS: Final = (
     "has(object.spec) && ("
     "(has(object.spec.subGroups) && size(object.spec.subGroups) > 0) || has(object.spec.minSubGroup)"
-    " || has(object.spec.preemptionDelay) || has(object.spec.stalenessGracePeriod))"
+    " || has(object.spec.preemptionDelay) || has(object.spec.stalenessGracePeriod)"
+    " || (oldObject != null && has(oldObject.spec) && has(oldObject.spec.preemptibility)"
+    f" && oldObject.spec.preemptibility == '{SEMI_PREEMPTIBLE}' && object.spec != oldObject.spec))"
 )
 
 #: What a pod must say for its bounds to be looked at, however much it is.

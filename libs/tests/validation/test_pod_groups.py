@@ -2,6 +2,8 @@ import pytest
 
 from kai.model.objects import ObjectMeta, PodGroup, PodGroupSpec, SubGroup
 from kai.validation import pod_groups
+from kai.validation.registration import of_pod_groups
+from kai_local.apiserver.schemas import cel
 
 
 def a_pod_group(*parts, **spec):
@@ -224,3 +226,25 @@ def test_what_nobody_may_take_of_a_semi_preemptible_group_does_not_grow(before, 
 @pytest.mark.parametrize(("before", "after"), FINE.values(), ids=FINE.keys())
 def test_other_changes_of_minimums_are_allowed(before, after):
     assert pod_groups.check(after, updating=True, before=before).allowed
+
+
+PART = {"name": "a", "minMember": 1}
+SEMI_ONE = {"spec": {"minMember": 1, **SEMI}}
+ASKED_ABOUT = {
+    "a new gang": (None, {"spec": {"minMember": 4}}, False),
+    "a new gang with a part": (None, {"spec": {"subGroups": [PART]}}, True),
+    "a gang that grows": ({"spec": {"minMember": 1}}, {"spec": {"minMember": 4}}, False),
+    "a minimum that nobody may take and that grows": (SEMI_ONE, {"spec": {"minMember": 4, **SEMI}}, True),
+    "parts that go": ({"spec": {"subGroups": [PART], **SEMI}}, {"spec": {"minMember": 4, **SEMI}}, True),
+    "another label": (SEMI_ONE, SEMI_ONE | {"metadata": {"labels": {"x": "y"}}}, False),
+    "one that becomes semi-preemptible": ({"spec": {"minMember": 1}}, SEMI_ONE, False),
+    "one without a spec": ({}, SEMI_ONE, False),
+    "one that loses its spec": (SEMI_ONE, {}, False),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "asked"), ASKED_ABOUT.values(), ids=ASKED_ABOUT.keys())
+def test_the_api_server_asks_about_what_may_be_refused(before, after, asked):
+    (webhook,) = of_pod_groups(lambda service, path: {})["webhooks"]
+    (condition,) = webhook["matchConditions"]
+    assert cel.evaluate(condition["expression"], object=after, oldObject=before) is asked
