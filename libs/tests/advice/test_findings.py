@@ -81,10 +81,10 @@ def a_job(*, template=None, annotations=None, labels=None, **spec):
     return {"kind": "Job", "metadata": metadata, "spec": {"template": template or a_template(), **spec}}
 
 
-def a_cron_job(job):
+def a_cron_job(job, *, annotations=None, labels=None):
     return {
         "kind": "CronJob",
-        "metadata": {"name": "c"},
+        "metadata": {"name": "c", "annotations": annotations or {}, "labels": labels or {}},
         "spec": {"jobTemplate": {"metadata": job["metadata"], "spec": job["spec"]}},
     }
 
@@ -94,6 +94,14 @@ def a_deployment(**template):
         "kind": "Deployment",
         "metadata": {"name": "d"},
         "spec": {"replicas": 2, "template": a_template(**template)},
+    }
+
+
+def a_daemon_set(*, labels=None, **template):
+    return {
+        "kind": "DaemonSet",
+        "metadata": {"name": "d", "labels": labels or {}},
+        "spec": {"template": a_template(**template)},
     }
 
 
@@ -116,6 +124,7 @@ def told(body, facts=FACTS):
 
 
 HALF = {"gpu-fraction": "0.5"}
+NOBODYS_TEMPLATE = {"spec": {"containers": []}}
 NOT_A_QUEUE = a_queue("speech", "org", gpu={"quota": 1}, labels={"kai.scheduler/node-pool": "b"})
 
 #: Case -> code, the object, words of the warning.
@@ -169,6 +178,56 @@ CASES = {
         Code.UNKNOWN_QUEUE,
         a_cron_job(a_job(template=a_template(labels={"kai.scheduler/queue": "nowhere"}))),
         'cronjob ns/c: queue "nowhere" does not exist',
+    ),
+    "a queue on a CronJob, whose Jobs are in the one of their pods": (
+        Code.MISPLACED_KEY,
+        a_cron_job(a_job(), labels={"kai.scheduler/queue": "default-queue"}),
+        (
+            "cronjob ns/c: label kai.scheduler/queue is ignored on a CronJob; "
+            "set it in spec.jobTemplate.metadata"
+        ),
+    ),
+    "a queue on a CronJob's Job that is another than the pods'": (
+        Code.IGNORED_VALUE,
+        a_cron_job(a_job(labels={"kai.scheduler/queue": "default-queue"})),
+        'its own counts: "default-queue"',
+    ),
+    "a queue on a DaemonSet, whose pods are each on their own": (
+        Code.MISPLACED_KEY,
+        a_daemon_set(labels={"kai.scheduler/queue": "default-queue"}),
+        "label kai.scheduler/queue is ignored on a DaemonSet; set it in spec.template.metadata",
+    ),
+    "a priority on a CronJob": (
+        Code.MISPLACED_KEY,
+        a_cron_job(a_job(), labels={"priorityClassName": "build"}),
+        "label priorityClassName is ignored on a CronJob; set it in spec.jobTemplate.metadata",
+    ),
+    "a topology on a CronJob": (
+        Code.MISPLACED_KEY,
+        a_cron_job(a_job(), annotations={"kai.scheduler/topology": "dc"}),
+        "annotation kai.scheduler/topology is ignored on a CronJob",
+    ),
+    "a batch size on a CronJob": (
+        Code.MISPLACED_KEY,
+        a_cron_job(a_job(), annotations={"kai.scheduler/batch-min-member": "2"}),
+        "is ignored on a CronJob and what it makes, of which one pod is enough; create a Job for a gang",
+    ),
+    "a batch size on a CronJob's Job": (
+        Code.MISPLACED_KEY,
+        a_cron_job(a_job(annotations={"kai.scheduler/batch-min-member": "2"})),
+        "is ignored on a CronJob and what it makes",
+    ),
+    "a batch size on what a Deployment makes": (
+        Code.MISPLACED_KEY,
+        a_deployment(annotations={"kai.scheduler/batch-min-member": "2"}),
+        "is ignored on a Deployment and what it makes",
+    ),
+    "a forgotten scheduler below a CronJob": (
+        Code.OTHER_SCHEDULER,
+        a_cron_job(
+            {**a_job(labels={"kai.scheduler/queue": "team-a"}), "spec": {"template": NOBODYS_TEMPLATE}}
+        ),
+        "label kai.scheduler/queue has no effect",
     ),
     "mps neither true nor false": (
         Code.IGNORED_VALUE,
@@ -466,6 +525,10 @@ QUIET = {
         parallelism=4,
     ),
     "a CronJob": a_cron_job(a_job(labels={"kai.scheduler/queue": "team-a", "priorityClassName": "train"})),
+    "a CronJob with what its Jobs say": a_cron_job(
+        a_job(labels={"priorityClassName": "train"}),
+        labels={"kai.scheduler/queue": "team-a", "priorityClassName": "train"},
+    ),
     "periods": a_pod(
         annotations={
             "kai.scheduler/preemption-delay": "1m30s",

@@ -152,6 +152,29 @@ async def test_a_priority_of_the_system_is_refused_outside_of_its_namespaces(kin
     assert not (await asked(obj, kind=kind, facts=Facts())).allowed
 
 
+@pytest.mark.parametrize("kind", ["CronJob", "DaemonSet"])
+async def test_what_stands_where_nobody_groups_by_it_is_neither_refused_nor_admitted(kind):
+    """A run of a CronJob is grouped by its Job, a pod of a DaemonSet by itself."""
+
+    def made(*, above, counts):
+        labels = {"kai.scheduler/queue": counts["queue"], "priorityClassName": counts["priority"]}
+        if kind == "CronJob":
+            job = a_job()
+            job["metadata"]["labels"] = labels
+            body = {"spec": {"jobTemplate": job}}
+        else:
+            body = a_job()
+            body["spec"]["template"]["metadata"] = {"labels": labels}
+        said = {"kai.scheduler/queue": above["queue"], "priorityClassName": above["priority"]}
+        return {**body, "metadata": {"name": "m", "labels": said}}
+
+    ours = {"queue": "q-a", "priority": "train"}
+    facts = replace(FACTS, queues={**FACTS.queues, "q-a": a_queue("q-a")})
+    for foreign in (ours | {"queue": "q-b"}, ours | {"priority": "system-node-critical"}):
+        assert (await asked(made(above=foreign, counts=ours), kind=kind, facts=facts)).allowed
+        assert not (await asked(made(above=ours, counts=foreign), kind=kind, facts=facts)).allowed
+
+
 async def test_the_priority_that_counts_is_the_one_that_grouping_takes():
     labels = {"priorityClassName": "train"}
     assert (await asked(a_pod_of("q-a", labels=labels, priorityClassName="system-node-critical"))).allowed
