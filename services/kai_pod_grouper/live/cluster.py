@@ -14,7 +14,7 @@ import structlog
 from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector
 from kai.kube.resources import CONFIG_MAPS, NAMESPACES, POD_GROUPS, PODS, PRIORITY_CLASSES
-from kai.kube.store import Store
+from kai.kube.store import Indexer, Store
 from kai.model import flag_values, names
 from kai.model.objects import ApiObject, Json, PodGroup, PriorityClass
 from kai_pod_grouper.grouping import type_defaults
@@ -32,6 +32,7 @@ _INDEXED: Final = (REVISION_LABEL, JOB_NAME_LABEL)
 _BY_LABEL: Final = "label"
 _BY_UID: Final = "uid in the name"
 _BY_GROUP: Final = "group"
+_BY_NAMESPACE: Final = "namespace"
 #: API groups of kinds of which no rule reads a size: for a new pod they need not be read again.
 _SIZELESS: Final = frozenset({"apps", "batch"})
 _UID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -54,6 +55,10 @@ def _group_of(pod: Pod) -> Iterable[str]:
     return [f"{pod.metadata.namespace}/{name}"] if name else ()
 
 
+def _namespace_of(pod: Pod) -> Iterable[str]:
+    return (pod.metadata.namespace,)
+
+
 def _uids_in_name(group: PodGroup) -> Iterable[str]:
     return [f"{group.metadata.namespace}/{uid}" for uid in _UID.findall(group.metadata.name)]
 
@@ -62,12 +67,18 @@ class Watches:
     """What is followed: pods of our scheduler, pod groups, priority classes, and what is configured."""
 
     def __init__(self, client: KubeClient, settings: PodGrouperSettings) -> None:
-        self.pods: Store[Pod] = Store(indexes={_BY_LABEL: _label_values, _BY_GROUP: _group_of})
+        self._wanted_namespace = flag_values.labels(settings.namespace_label_selector)
+        indexes: dict[str, Indexer[Pod]] = {_BY_LABEL: _label_values, _BY_GROUP: _group_of}
+        if self._wanted_namespace:
+            indexes[_BY_NAMESPACE] = _namespace_of
+        self.pods: Store[Pod] = Store(indexes=indexes)
         self.pod_groups: Store[PodGroup] = Store(indexes={_BY_UID: _uids_in_name})
         self.defaults = TypeDefaults()
         self._priority_classes: Store[PriorityClass] = Store()
         self._namespaces: Store[ApiObject] = Store()
-        self._wanted_namespace = flag_values.labels(settings.namespace_label_selector)
+        self._namespaces.listen(self._heard_of_namespace)
+        #: Is called with each pod that is ours from now on, since its namespace is.
+        self.covered: Callable[[Pod], None] = lambda pod: None
         self._running: list[tuple[Reflector[Any], Store[Any]]] = [
             (self._pods(client, settings), self.pods),
             (Reflector(client, POD_GROUPS, PodGroup), self.pod_groups),
@@ -116,10 +127,7 @@ class Watches:
 
     def covers(self, namespace: str) -> bool:
         """Whether pods of the namespace are ours; those of one that we cannot see are not."""
-        if not self._wanted_namespace:
-            return True
-        found = self._namespaces.get(namespace)
-        return found is not None and self._wanted_namespace.items() <= found.labels.items()
+        return not self._wanted_namespace or self._selects(self._namespaces.get(namespace))
 
     @property
     def priority_classes(self) -> Collection[str]:
@@ -129,6 +137,15 @@ class Watches:
     def has_priority_class(self, name: str) -> bool:
         """Whether the class exists."""
         return name in self._priority_classes
+
+    def _selects(self, namespace: ApiObject | None) -> bool:
+        return namespace is not None and self._wanted_namespace.items() <= namespace.labels.items()
+
+    def _heard_of_namespace(self, old: ApiObject | None, new: ApiObject | None) -> None:
+        """Its pods may have been told before it, or before it got the label."""
+        if new is not None and self._selects(new) and not self._selects(old):
+            for pod in self.pods.by_index(_BY_NAMESPACE, new.metadata.name):
+                self.covered(pod)
 
     def _read_defaults(self, _: ConfigMap | None, new: ConfigMap | None) -> None:
         types = (new.data or {}).get("types") if new is not None else None

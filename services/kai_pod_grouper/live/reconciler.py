@@ -112,6 +112,7 @@ class Reconciler:
         assignments.late = self._write_after_all
         watches.pods.listen(self._heard_of_pod)
         watches.pod_groups.listen(self._heard_of_group)
+        watches.covered = self._enqueue
 
     async def run(self, *, workers: int) -> None:
         """Look at every pod, then at each that changes, until cancelled."""

@@ -300,6 +300,26 @@ async def test_only_namespaces_and_pods_that_are_selected_are_grouped(cluster):
     assert set(await cluster.memberships()) == {"inside"}
 
 
+async def test_pods_that_were_told_before_the_label_of_their_namespace_are_grouped_once_it_is_there(cluster):
+    namespaces = await cluster.client.discover("v1", "Namespace")
+    await cluster.client.create(namespaces, {"metadata": {"name": "late"}})
+    waiting = a_pod("waiting")
+    waiting["metadata"]["namespace"] = "late"
+    await cluster.create(waiting)
+    async with a_pod_grouper(cluster, namespace_label_selector="team=a") as grouper:
+        await grouper.join()
+        assert await cluster.memberships() == {}
+        await cluster.client.patch(namespaces, "late", {"metadata": {"labels": {"team": "a"}}})
+        await eventually(has_members(cluster, "waiting"))
+        await grouper.join()
+        looked = grouper.looks
+        await cluster.client.patch(namespaces, "late", {"metadata": {"labels": {"other": "x"}}})
+        await cluster.create({**waiting, "metadata": {**waiting["metadata"], "name": "next"}})
+        await eventually(has_members(cluster, "next"))
+        await grouper.join()
+    assert grouper.looks == looked + 1
+
+
 async def test_a_leader_that_must_be_ready_first_lets_its_group_grow_once_it_has_a_node(cluster):
     await cluster.install("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
     lws = await cluster.create(
