@@ -66,7 +66,7 @@ class _Wanted:
 
 
 class Reconciler:
-    """Turns changes of pods into groups. Does nothing before :meth:`run`."""
+    """Turns changes of pods into groups, while it runs; it may be run again."""
 
     def __init__(
         self,
@@ -116,12 +116,21 @@ class Reconciler:
 
     async def run(self, *, workers: int) -> None:
         """Look at every pod, then at each that changes, until cancelled."""
-        for pod in self._watches.pods:
-            self._enqueue(pod)
         with self.assignments.opened():
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self.assignments.run(), name="assignments")
-                tasks.create_task(self._queue.run(self._reconcile, workers=workers), name="workloads")
+            for pod in self._watches.pods:
+                self._enqueue(pod)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self.assignments.run(), name="assignments")
+                    tasks.create_task(self._queue.run(self._reconcile, workers=workers), name="workloads")
+            finally:
+                self._dirty.clear()
+                self._thinned.clear()
+
+    @property
+    def _stands_by(self) -> bool:
+        """Whether it does not run. Nothing is gathered then: it looks at every pod once it does."""
+        return not self.assignments.open
 
     async def join(self) -> None:
         """Wait until nothing is left to do."""
@@ -141,6 +150,8 @@ class Reconciler:
 
         Its group would go on asking for all, so that what runs of it would be given up as incomplete.
         """
+        if self._stands_by:
+            return
         group = gone.annotations.get(names.POD_GROUP_ANNOTATION) or self.assignments.group_of(gone.key)
         if group and gone.metadata.owner_references:
             key = _workload_of(gone)
@@ -157,7 +168,7 @@ class Reconciler:
 
     def _heard_of_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         """Nobody is charged for what the pods of a group hold that is gone."""
-        if new is None and old is not None:
+        if new is None and old is not None and not self._stands_by:
             for pod in self._watches.members(old.key):
                 if pod.holds_node:
                     self._look_later(pod)
@@ -191,6 +202,8 @@ class Reconciler:
         )
 
     def _enqueue(self, pod: Pod) -> None:
+        if self._stands_by:
+            return
         key = _workload_of(pod)
         self._unlisted.discard(pod.key)
         self._mark(key, (pod,))

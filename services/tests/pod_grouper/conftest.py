@@ -131,6 +131,7 @@ async def a_pod_grouper(cluster, *, clock=None, **settings):
             running = [tasks.create_task(watches.run()), tasks.create_task(events.run())]
             await watches.wait_until_synced()
             running.append(tasks.create_task(reconciler.run(workers=10)))
+            await eventually(lambda: reconciler.assignments.open)
             yield reconciler
             await events.drain()
             for task in running:

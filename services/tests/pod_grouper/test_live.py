@@ -2,16 +2,22 @@
 
 import asyncio
 from collections import Counter
+from contextlib import asynccontextmanager
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from deadlines import eventually
+from kai.kube.client import KubeClient
+from kai.kube.events import EventRecorder
 from kai.kube.resources import EVENTS, JOBS, POD_GROUPS, PODS, SERVICES
 from kai_pod_grouper.errors import UnknownKind
 from kai_pod_grouper.grouper import group_pod
 from kai_pod_grouper.live import reconciler
 from kai_pod_grouper.live.owner_cache import FRESH_SECONDS, IMPATIENT_SECONDS, OwnerCache
 from kai_pod_grouper.objects.documents import ObjectRef
+from kai_pod_grouper.service import assemble
+from kai_pod_grouper.settings import PodGrouperSettings
 
 from .conftest import a_pod_grouper
 
@@ -461,6 +467,43 @@ async def test_a_worker_of_a_segment_that_was_just_added_is_placed_in_it(cluster
         clock.now += 2 * IMPATIENT_SECONDS
         await cluster.create(worker(2))
         await eventually(cluster.memberships, lambda found: found.get("pt-2") == f"{name}/worker-1")
+
+
+async def test_who_stands_by_gathers_nothing_and_looks_at_all_pods_once_it_leads(cluster):
+    job = await cluster.create(a_job())
+    async with KubeClient.connect(cluster.kubeconfig, user_agent="kai-pod-grouper") as client:
+        recorder, registry = EventRecorder(client, controller="pod-grouper"), CollectorRegistry()
+        watches, grouper = assemble(client, PodGrouperSettings(), events=recorder, registry=registry)
+
+        @asynccontextmanager
+        async def leading():
+            task = asyncio.create_task(grouper.run(workers=2))
+            yield
+            await grouper.join()
+            task.cancel()
+            await asyncio.wait([task])
+
+        async def hear_of(name):
+            await cluster.create(a_pod(name, owner=job))
+            await eventually(lambda: f"default/{name}" in watches.pods)
+
+        def gathered():
+            return len(grouper._queue) + len(grouper._dirty) + len(grouper._thinned)
+
+        watching = asyncio.create_task(watches.run())
+        await watches.wait_until_synced()
+        await hear_of("one")
+        assert gathered() == 0
+        async with leading():
+            await eventually(has_members(cluster, "one"))
+        await hear_of("two")
+        await cluster.client.delete(PODS, "one", namespace="default", grace_seconds=0)
+        await eventually(lambda: "default/one" not in watches.pods)
+        assert gathered() == 0
+        async with leading():
+            await eventually(has_members(cluster, "two"))
+        watching.cancel()
+        await asyncio.wait([watching])
 
 
 async def test_an_owner_that_may_not_be_read_ends_the_walk(cluster):
