@@ -13,6 +13,7 @@ from kai_pod_grouper.grouping.walk import owners_of
 from kai_pod_grouper.grouping.workload import Workload
 from kai_pod_grouper.objects.pods import Pod, pod_document
 from kai_pod_grouper.options import GroupingOptions
+from kai_pod_grouper.workloads.pod import group_of_its_own
 
 EXTERNAL = "Detected pod with no owner but with podgroup annotation"
 
@@ -56,7 +57,7 @@ async def group_pod(
         return LeftAlone("another scheduler's pod")
     if not adrift and _skipped(pod.annotations.get(names.SKIP_POD_GROUPER)):
         return LeftAlone("skip annotation on the pod")
-    if not adrift and not pod.metadata.owner_references and names.POD_GROUP_ANNOTATION in pod.annotations:
+    if not adrift and _is_external(pod, cluster):
         return LeftAlone(EXTERNAL)
     try:
         owners, walk_note = await owners_of(pod, cluster)
@@ -84,6 +85,14 @@ async def group_pod(
         depends_on_node=draft.depends_on_node,
         unlisted=draft.unlisted,
     )
+
+
+def _is_external(pod: Pod, cluster: Cluster) -> bool:
+    """Whether somebody else gave the pod its group; the one made for it alone may have been deleted."""
+    group = pod.annotations.get(names.POD_GROUP_ANNOTATION)
+    if pod.metadata.owner_references or group is None:
+        return False
+    return group != group_of_its_own(pod) or cluster.pod_group(pod.metadata.namespace, group) is not None
 
 
 def _skipped(annotation: str | None) -> bool:

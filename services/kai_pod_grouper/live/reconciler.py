@@ -159,18 +159,21 @@ class Reconciler:
             self._queue.add_after(key, THINNED_SECONDS)
 
     def _look_at_one_left(self, group: str) -> None:
-        told = filter(None, map(self._watches.pods.get, self.assignments.members(group)))
-        members = (*self._watches.members(group), *told)
-        left = (pod for pod in members if pod.metadata.deletion_timestamp is None)
+        left = (pod for pod in self._members(group) if pod.metadata.deletion_timestamp is None)
         if (pod := next(left, None)) is not None:
             self._doubtful.add(pod.key)
             self._enqueue(pod)
 
+    def _members(self, group: str) -> Iterator[Pod]:
+        """The pods of a group (``namespace/name``), whether they say so or others were told."""
+        yield from self._watches.members(group)
+        yield from filter(None, map(self._watches.pods.get, self.assignments.members(group)))
+
     def _heard_of_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
-        """Nobody is charged for what the pods of a group hold that is gone."""
+        """Of a group that is gone nobody pays for what its pods hold, and those that wait get no place."""
         if new is None and old is not None and not self._stands_by:
-            for pod in self._watches.members(old.key):
-                if pod.holds_node:
+            for pod in self._members(old.key):
+                if not pod.ends:
                     self._look_later(pod)
 
     def _write_after_all(self, key: str) -> None:

@@ -34,8 +34,12 @@ class Pod(ApiObject):
     @property
     def holds_node(self) -> bool:
         """Whether it takes room on a node, and is to stay there."""
-        ends = self.metadata.deletion_timestamp is not None or has_ended(self.status.phase)
-        return bool(self.spec.node_name) and not ends
+        return bool(self.spec.node_name) and not self.ends
+
+    @property
+    def ends(self) -> bool:
+        """Whether it has ended, or is about to."""
+        return self.metadata.deletion_timestamp is not None or has_ended(self.status.phase)
 
 
 def decode_pod(body: object) -> Pod:

@@ -3,7 +3,7 @@
 from kai_pod_grouper.grouping.default_rule import INFERENCE, group_name
 from kai_pod_grouper.grouping.draft import GroupDraft
 from kai_pod_grouper.grouping.workload import Kind, Workload
-from kai_pod_grouper.objects.pods import pod_document
+from kai_pod_grouper.objects.pods import Pod, pod_document
 
 SPARK_NAME, SPARK_SELECTOR = "spark-app-name", "spark-app-selector"
 
@@ -11,10 +11,18 @@ SPARK_NAME, SPARK_SELECTOR = "spark-app-name", "spark-app-selector"
 async def group_pod(workload: Workload) -> GroupDraft:
     """The pod at the top; pods of one Spark application share the group that is named by its selector."""
     draft = workload.draft()
-    labels = workload.pod.labels
-    if SPARK_NAME in labels and SPARK_SELECTOR in labels:
-        draft.name = labels[SPARK_SELECTOR]
+    draft.name = _application_of(workload.pod) or draft.name
     return draft
+
+
+def group_of_its_own(pod: Pod) -> str:
+    """The name of the group that is made for a pod without owners."""
+    return _application_of(pod) or group_name(pod_document(pod))
+
+
+def _application_of(pod: Pod) -> str:
+    """The Spark application of a pod; empty if there is none."""
+    return pod.labels.get(SPARK_SELECTOR, "") if SPARK_NAME in pod.labels else ""
 
 
 async def group_deployment(workload: Workload) -> GroupDraft:

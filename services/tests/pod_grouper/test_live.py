@@ -639,6 +639,59 @@ async def test_the_group_of_a_pod_that_runs_is_made_again_when_somebody_deletes_
         await eventually(is_made_again)
 
 
+async def test_the_group_of_pods_that_wait_is_made_again_when_somebody_deletes_it(cluster, monkeypatch):
+    monkeypatch.setattr(reconciler, "ADRIFT_SECONDS", 0.3)
+    job = await cluster.create(a_job())
+    application = {"spark-app-name": "pi", "spark-app-selector": "spark-1"}
+    await cluster.create(a_pod("alone"), a_pod("one", owner=job), a_pod("driver", labels=application))
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "alone", "one", "driver"))
+        before = await cluster.groups()
+        for name in before:
+            await cluster.client.delete(POD_GROUPS, name, namespace="default")
+        await eventually(cluster.groups, lambda found: found.keys() == before.keys())
+
+    after = await cluster.groups()
+    assert all(after[name]["metadata"]["uid"] != before[name]["metadata"]["uid"] for name in before)
+
+
+async def test_the_group_of_pods_that_are_only_told_of_it_is_made_again_as_well(cluster, monkeypatch):
+    monkeypatch.setattr(reconciler, "ADRIFT_SECONDS", 0.3)
+    async with a_pod_grouper(cluster, annotate_after=3600) as grouper:
+        listening = grouper.assignments.watch()
+        await anext(listening)
+        pod = await cluster.create(a_pod("alone"))
+        name = f"pg-alone-{pod['metadata']['uid']}"
+        await eventually(lambda: grouper.assignments.members(f"default/{name}"))
+        group = (await cluster.groups())[name]
+        await cluster.client.delete(POD_GROUPS, name, namespace="default")
+        await eventually(
+            cluster.groups,
+            lambda found: name in found and found[name]["metadata"]["uid"] != group["metadata"]["uid"],
+        )
+        await listening.aclose()
+
+
+async def test_a_pod_that_waits_in_a_group_of_somebody_else_stays_in_it_when_that_is_deleted(
+    cluster, monkeypatch
+):
+    monkeypatch.setattr(reconciler, "ADRIFT_SECONDS", 0.1)
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "mine", "namespace": "default"},
+        "spec": {"queue": "q", "minMember": 1},
+    }
+    await cluster.create(group, a_pod("one", annotations={"pod-group-name": "mine"}))
+    async with a_pod_grouper(cluster) as grouper:
+        await grouper.join()
+        looked = grouper.looks
+        await cluster.client.delete(POD_GROUPS, "mine", namespace="default")
+        await eventually(lambda: grouper.looks > looked)
+        await grouper.join()
+    assert await cluster.memberships() == {"one": "mine"}
+
+
 async def test_a_group_that_is_replaced_keeps_its_pods(cluster):
     """As when its user applies it anew by force."""
     group = {
