@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import msgspec
 
@@ -20,8 +21,10 @@ class TypeDefault(msgspec.Struct, rename="camel", frozen=True):
     preemptibility: str = ""
 
 
+_Types: TypeAlias = list[dict[str, object] | None] | None
 _NOTHING = TypeDefault()
-_KEYS = tuple(field.encode_name for field in msgspec.structs.fields(TypeDefault))
+#: Keys as they are documented, by how they are compared: in any case of letters.
+_KEYS = {field.encode_name.lower(): field.encode_name for field in msgspec.structs.fields(TypeDefault)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +41,31 @@ class TypeDefaults:
 
 
 def parse(types: str) -> TypeDefaults:
-    """Read the text of key ``types``; an entry that cannot be meant is left out, and told.
+    """Read the text of key ``types`` as leniently as Go; what cannot be meant is told.
+
+    Null is as good as nothing, keys may be in any case, and of two entries for a kind the last counts.
 
     Raises:
         ValueError: it is not a JSON list of ``{typeName, group, priorityName, preemptibility}``.
     """
     entries: dict[str, TypeDefault] = {}
     problems: list[str] = []
-    for number, told in enumerate(msgspec.json.decode(types, type=list[dict[str, str]])):
-        entry = msgspec.convert(told, TypeDefault)
+    for number, told in enumerate(msgspec.json.decode(types, type=_Types) or ()):
+        said: dict[str, object] = {}
+        for key, value in (told or {}).items():
+            if (known := _KEYS.get(key.lower())) is None:
+                problems.append(f"types[{number}]: {spelling.unknown('key', key, _KEYS.values())}")
+            elif value is not None:
+                said[known] = value
+        entry = msgspec.convert(said, TypeDefault)
         kind = f"{entry.type_name}.{entry.group}" if entry.group else entry.type_name
-        if problem := _problem(told, entry) or (f"{kind} is there twice" if kind in entries else ""):
-            problems.append(f"types[{number}] is left out: {problem}")
+        if not entry.type_name:
+            problems.append(f"types[{number}] is left out: it names no kind; set typeName")
             continue
+        if kind in entries:
+            problems.append(
+                f"types[{number}] counts instead of an earlier entry for {kind}; keep one of them"
+            )
         if entry.preemptibility and entry.preemptibility.lower() not in PREEMPTIBILITIES:
             allowed = " or ".join(PREEMPTIBILITIES)
             problems.append(
@@ -58,10 +73,3 @@ def parse(types: str) -> TypeDefaults:
             )
         entries[kind] = entry
     return TypeDefaults(entries, tuple(problems))
-
-
-def _problem(told: dict[str, str], entry: TypeDefault) -> str:
-    for key in told:
-        if key not in _KEYS:
-            return spelling.unknown("key", key, _KEYS)
-    return "" if entry.type_name else "it names no kind; set typeName"
