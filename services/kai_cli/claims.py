@@ -35,7 +35,8 @@ async def read_devices(client: KubeClient, pods: Iterable[Pod]) -> ClaimedGpus:
     slices = [] if claims.lacks else await _listed(client, RESOURCE_SLICES)
     if slices is None:
         return _nothing(RESOURCE_SLICES)
-    offered, nodes = GpuSlices(), set()
+    offered = GpuSlices()
+    nodes: set[str] = set()
     for each in slices:
         nodes |= offered.put(each["metadata"]["name"], each)
     return replace(claims, of_nodes={node: offered.count(node) for node in nodes})
