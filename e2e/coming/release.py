@@ -5,7 +5,9 @@ Of their content there is what an upgrade could trip over.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +16,7 @@ import yaml
 from e2e.coming.original import RESERVATIONS, SYSTEM
 from kai.kube.resources import CONFIGS, SCHEDULING_SHARDS
 from kai.model import names
+from kai.runtime import certificates
 from kai_operator.ownership import owner_reference
 
 Json = dict[str, Any]
@@ -31,6 +34,13 @@ _ROLES: Final = {
     "queuecontroller": "queue-controller",
 }
 PROGRAMS: Final = ("admission", "binder", "pod-grouper", "podgroup-controller", "queue-controller")
+
+#: Secret of a webhook -> the Service whose name is in its certificate.
+_WEBHOOKS: Final = {
+    "kai-admission-webhook-tls-secret": "admission",
+    "podgroup-webhook-tls-secret": "podgroup-controller",
+    "queue-webhook-tls-secret": "queue-controller",
+}
 
 
 def a_chart(folder: Path) -> Path:
@@ -80,21 +90,39 @@ def of_its_operator(config: Json, shard: Json) -> list[Json]:
     """What its operator makes of these two, as far as ours has objects of the same names."""
     made = [(name, name, config) for name in PROGRAMS]
     made.append((f"{names.SCHEDULER_NAME}-{names.DEFAULT_SHARD}", "scheduler", shard))
-    return [each for name, account, owner in made for each in _operand(name, account, owner)]
+    operands = [each for name, account, owner in made for each in _operand(name, account, owner)]
+    return [*operands, *(_pair(name, service, config) for name, service in _WEBHOOKS.items())]
 
 
 def _operand(name: str, account: str, owner: Json) -> Iterator[Json]:
-    kind = next(each for each in (CONFIGS, SCHEDULING_SHARDS) if each.kind == owner["kind"])
-    meta = owner["metadata"]
-    owned = {
-        "labels": {"app": name, "app.kubernetes.io/managed-by": "kai-operator"},
-        "ownerReferences": [owner_reference(kind, meta["name"], meta["uid"])],
-    }
     for each in (
         {**_CORE, "kind": "ServiceAccount", "metadata": {"name": account, "namespace": SYSTEM}},
         _deployment(name, account),
     ):
-        yield {**each, "metadata": {**each["metadata"], **owned}}
+        yield _owned(each, name, owner)
+
+
+def _pair(name: str, service: str, config: Json) -> Json:
+    """Of no type, and signed by itself: there is no authority beside it."""
+    pair = certificates.new_authority(f"{service}.{SYSTEM}.svc", now=datetime.now(UTC))
+    data = {"tls.crt": pair.certificate, "tls.key": pair.key}
+    secret = {
+        **_CORE,
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": SYSTEM},
+        "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
+    }
+    return _owned(secret, name, config)
+
+
+def _owned(manifest: Json, app: str, owner: Json) -> Json:
+    kind = next(each for each in (CONFIGS, SCHEDULING_SHARDS) if each.kind == owner["kind"])
+    meta = owner["metadata"]
+    owned = {
+        "labels": {"app": app, "app.kubernetes.io/managed-by": "kai-operator"},
+        "ownerReferences": [owner_reference(kind, meta["name"], meta["uid"])],
+    }
+    return {**manifest, "metadata": {**manifest["metadata"], **owned}}
 
 
 def _deployment(name: str, account: str) -> Json:

@@ -71,6 +71,9 @@ def body(wanted: Manifest, live: Manifest) -> Manifest:
         merged["spec"] = _with_assigned(wanted["spec"], live.get("spec") or {}, _ASSIGNED[kind])
     elif kind in ("Deployment", "DaemonSet"):
         merged["spec"] = _with_restart(wanted["spec"], live)
+    elif kind == "Secret" and "type" in live:
+        # Nobody can change it; what is in it is used by its keys.
+        merged["type"] = live["type"]
     elif kind == "ServiceAccount":
         merged |= _with_pull_secrets(wanted, live)
     elif "webhooks" in wanted:

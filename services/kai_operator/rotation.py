@@ -50,25 +50,53 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Issued:
+    """A pair, and the authority that signed it."""
+
+    pair: KeyPair
+    signer: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What is to be in the Secrets now, what to trust, and when to look again."""
+    """What is to be in the Secrets now, what to trust, and when to look again.
+
+    ``issued``, by Secret, is what is new in it; who cannot write it gives it to the next turn.
+    """
 
     held: Mapping[str, Held]
     trusted: bytes
     due: datetime
+    issued: Mapping[str, Issued]
 
 
 @dataclass(slots=True)
 class _Authority:
-    """Made when the first certificate needs one; its key is gone with this object."""
+    """Made when the first certificate needs one; its key is gone with this object.
+
+    What was ``unwritten`` is issued again, while it is good: each new one would have to be trusted anew.
+    """
 
     name: str
     now: datetime
     terms: Terms
+    unwritten: Mapping[str, Issued]
+    issued: dict[str, Issued] = field(default_factory=dict)
     _pair: KeyPair | None = field(default=None)
 
-    def issue(self, host: str) -> tuple[KeyPair, bytes]:
-        """A pair for this name, and who signed it."""
+    def issue(self, secret: str, host: str) -> Issued:
+        """A pair for this Secret, with this name in its certificate."""
+        known = self.unwritten.get(secret)
+        if known is None or not self._is_good(known, host):
+            known = self._new(host)
+        self.issued[secret] = known
+        return known
+
+    def _is_good(self, known: Issued, host: str) -> bool:
+        usable = _is_usable(known.pair, host, known.signer, self.now)
+        return usable and self.now < _renewal(known.pair, self.terms)
+
+    def _new(self, host: str) -> Issued:
         if self._pair is None:
             lasting = max(self.terms.authority_lifetime, self.terms.lifetime)
             self._pair = certificates.new_authority(self.name, now=self.now, lifetime=lasting)
@@ -76,60 +104,73 @@ class _Authority:
         pair = certificates.issue(
             self._pair, [host], now=self.now, lifetime=self.terms.lifetime, usages=usages
         )
-        return pair, self._pair.certificate
+        return Issued(pair=pair, signer=self._pair.certificate)
 
 
 def turn(
-    purpose: str, hosts: Mapping[str, str], found: Mapping[str, Held | None], *, terms: Terms, now: datetime
+    purpose: str,
+    hosts: Mapping[str, str],
+    found: Mapping[str, Held | None],
+    *,
+    terms: Terms,
+    now: datetime,
+    unwritten: Mapping[str, Issued] | None = None,
 ) -> Turn:
     """What is to be in the Secrets of one purpose now. ``hosts``: Secret -> the name in its certificate.
 
-    Calling it again with what it gave changes nothing before it is ``due``.
+    Calling it again with what it gave changes nothing before it is ``due``. ``unwritten`` is what was issued
+    before and is in no Secret yet.
     """
-    authority = _Authority(f"kai-scheduler {purpose}", now, terms)
+    authority = _Authority(f"kai-scheduler {purpose}", now, terms, unwritten or {})
     known = b"".join(held.trusted for held in found.values() if held is not None)
-    held, signers = {}, [known]
-    for name, host in hosts.items():
-        held[name], signer = _advanced(found.get(name), host, known, authority, terms, now)
-        signers.append(signer)
-    trusted = _needed(b"".join(signers), held, terms, now)
+    held = {
+        name: _advanced(name, found.get(name), host, known, authority, terms, now)
+        for name, host in hosts.items()
+    }
+    signers = (each.signer for each in authority.issued.values())
+    trusted = _needed(b"".join((known, *signers)), held, terms, now)
     return Turn(
         held={name: replace(one, trusted=trusted) for name, one in held.items()},
         trusted=trusted,
         due=min((_due(one, terms, now) for one in held.values()), default=now + terms.lifetime),
+        issued=authority.issued,
     )
 
 
 def _advanced(
-    found: Held | None, host: str, trusted: bytes, authority: _Authority, terms: Terms, now: datetime
-) -> tuple[Held, bytes]:
-    """One Secret's next state, and who signed what is new in it.
+    name: str,
+    found: Held | None,
+    host: str,
+    trusted: bytes,
+    authority: _Authority,
+    terms: Terms,
+    now: datetime,
+) -> Held:
+    """The next state of the Secret of this name.
 
     A pair that is of no use any more gives way to the one after it, which others know already, rather than
     to a new one, which nobody knows yet.
     """
     seconds = int(now.timestamp())
+
+    def anew() -> Held:
+        # Shown at once: there is no other, so nobody gains by waiting until it is trusted.
+        return Held(trusted=trusted, pair=authority.issue(name, host).pair, issued=seconds)
+
     if found is None:
-        return _anew(host, trusted, authority, seconds)
+        return anew()
     usable = _is_usable(found.pair, host, trusted, now)
     settled = now >= _time(found.following_since) + terms.settling
     following = found.following
     if following is not None and (settled or not usable) and _is_usable(following, host, trusted, now):
-        return Held(trusted=trusted, pair=following, issued=found.following_since, replaced=seconds), b""
+        return Held(trusted=trusted, pair=following, issued=found.following_since, replaced=seconds)
     if not usable:
-        return _anew(host, trusted, authority, seconds)
+        return anew()
     if following is not None and not settled:
-        return found, b""
-    if now >= _renewal(found, terms):
-        pair, signer = authority.issue(host)
-        return replace(found, following=pair, following_since=seconds), signer
-    return found, b""
-
-
-def _anew(host: str, trusted: bytes, authority: _Authority, seconds: int) -> tuple[Held, bytes]:
-    """A pair that is shown at once: there is no other, so nobody gains by waiting until it is trusted."""
-    pair, signer = authority.issue(host)
-    return Held(trusted=trusted, pair=pair, issued=seconds), signer
+        return found
+    if now >= _renewal(found.pair, terms):
+        return replace(found, following=authority.issue(name, host).pair, following_since=seconds)
+    return found
 
 
 def _is_usable(pair: KeyPair, host: str, trusted: bytes, now: datetime) -> bool:
@@ -145,14 +186,14 @@ def _is_usable(pair: KeyPair, host: str, trusted: bytes, now: datetime) -> bool:
         return False
 
 
-def _renewal(held: Held, terms: Terms) -> datetime:
+def _renewal(pair: KeyPair, terms: Terms) -> datetime:
     """Certificates of other terms, such as those of an earlier release, are renewed by ours."""
-    return certificates.validity(held.pair.certificate)[1] - terms.renew_before
+    return certificates.validity(pair.certificate)[1] - terms.renew_before
 
 
 def _due(held: Held, terms: Terms, now: datetime) -> datetime:
     """When this Secret has to be looked at again."""
-    due = _renewal(held, terms)
+    due = _renewal(held.pair, terms)
     if held.following is not None:
         due = _time(held.following_since) + terms.settling
     settled = _settled(held, terms)

@@ -56,11 +56,18 @@ def certificate_secret(name: str, namespace: str, held: Held) -> Manifest:
     return _secret(name, namespace, data, kind="kubernetes.io/tls", annotations=annotations)
 
 
-def password_secret(name: str, namespace: str, known: Manifest | None, *, url: str) -> Manifest:
-    """The Secret with Redis's password, which stays as it is once it has been made."""
-    password = decoded(known).get("password") if known is not None else None
-    if not password:
-        password = secrets.token_urlsafe(_PASSWORD_BYTES).encode()
+def password_in(secret: Manifest | None) -> bytes:
+    """The password that a Secret holds; empty if there is none."""
+    return decoded(secret).get("password", b"") if secret is not None else b""
+
+
+def new_password() -> bytes:
+    """A password that nobody can guess."""
+    return secrets.token_urlsafe(_PASSWORD_BYTES).encode()
+
+
+def password_secret(name: str, namespace: str, password: bytes, *, url: str) -> Manifest:
+    """The Secret with Redis's password, and where that is."""
     return _secret(name, namespace, {"password": password, "url": url.encode()})
 
 

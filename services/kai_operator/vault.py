@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,8 +15,15 @@ from kai_operator.cache import Cache
 from kai_operator.kinds import Manifest, Ref
 from kai_operator.ownership import Ownership, ownership, whose
 from kai_operator.product import Needs
-from kai_operator.rotation import Held, Terms
-from kai_operator.secret_data import certificate_secret, decoded, held_in, password_secret
+from kai_operator.rotation import Issued, Terms
+from kai_operator.secret_data import (
+    certificate_secret,
+    decoded,
+    held_in,
+    new_password,
+    password_in,
+    password_secret,
+)
 from kai_operator.writer import Writer
 
 
@@ -52,13 +59,18 @@ class Contents:
 
 
 class Vault:
-    """Decides on Secrets for one process. What could not be written yet it offers again."""
+    """Decides on Secrets for one process. What could not be written yet it offers again.
+
+    Else each pass would have others, and what depends on them would be written again and again.
+    """
 
     def __init__(self, cache: Cache, writer: Writer, *, settling: timedelta) -> None:
         self._cache = cache
         self._writer = writer
         self._settling = settling
-        self._made: dict[str, Manifest] = {}
+        #: By Secret; of certificates and of passwords.
+        self._issued: dict[str, Issued] = {}
+        self._passwords: dict[str, bytes] = {}
 
     async def contents(self, needs: Needs, owner: dict[str, Any], *, now: datetime) -> Contents:
         """The Secrets as they should be now. Those of somebody else are left out, and told."""
@@ -68,42 +80,49 @@ class Vault:
             authority_lifetime=needs.authority_lifetime,
             settling=self._settling,
         )
-        contents, missing = Contents(due=now + needs.lifetime), set[str]()
+        contents, issued = Contents(due=now + needs.lifetime), dict[str, Issued]()
         for purpose, hosts in needs.certificates.items():
             found = await self._look(list(hosts), needs.namespace, owner, contents)
             if found is None:
                 contents.unknown_trust.add(purpose)
+                issued |= {name: self._issued[name] for name in hosts if name in self._issued}
                 continue
-            missing |= {name for name, live in found.items() if live is None}
-            held = {name: held_in(secret or self._made.get(name)) for name, secret in found.items()}
+            held = {name: held_in(secret) for name, secret in found.items()}
             ours = {name: host for name, host in hosts.items() if name in found}
-            self._take(rotation.turn(purpose, ours, held, terms=terms, now=now), purpose, needs, contents)
-        known = await self._look(list(needs.passwords), needs.namespace, owner, contents)
-        if known is None:
-            known = {}
-            contents.unknown_checksums.update(needs.passwords)
-        missing |= {name for name, live in known.items() if live is None}
-        contents.secrets += [
-            password_secret(name, needs.namespace, secret or self._made.get(name), url=needs.passwords[name])
-            for name, secret in known.items()
-        ]
-        spared = {ref.name for ref in contents.spared}
-        self._made = {name: secret for name, secret in self._made.items() if name in spared} | {
-            name: secret for secret in contents.secrets if (name := secret["metadata"]["name"]) in missing
-        }
+            turn = rotation.turn(purpose, ours, held, terms=terms, now=now, unwritten=self._issued)
+            self._take(turn, purpose, needs, contents)
+            issued |= turn.issued
+        self._issued = issued
+        await self._take_passwords(needs, owner, contents)
         return contents
 
     def forget(self, written: Iterable[Manifest]) -> None:
         """These are in the cluster. Should they go, somebody wants others."""
         for manifest in written:
             if manifest["kind"] == SECRETS.kind:
-                self._made.pop(manifest["metadata"]["name"], None)
+                self._issued.pop(manifest["metadata"]["name"], None)
+                self._passwords.pop(manifest["metadata"]["name"], None)
 
     def _take(self, turn: rotation.Turn, purpose: str, needs: Needs, contents: Contents) -> None:
         contents.due = min(contents.due, turn.due)
         contents.trust[purpose] = turn.trusted.decode()
-        held: Mapping[str, Held] = turn.held
-        contents.secrets += [certificate_secret(name, needs.namespace, each) for name, each in held.items()]
+        contents.secrets += [
+            certificate_secret(name, needs.namespace, held) for name, held in turn.held.items()
+        ]
+
+    async def _take_passwords(self, needs: Needs, owner: dict[str, Any], contents: Contents) -> None:
+        found = await self._look(list(needs.passwords), needs.namespace, owner, contents)
+        if found is None:
+            contents.unknown_checksums.update(needs.passwords)
+            return
+        unwritten, self._passwords = self._passwords, {}
+        for name, secret in found.items():
+            password = password_in(secret)
+            if not password:
+                password = self._passwords[name] = unwritten.get(name) or new_password()
+            contents.secrets.append(
+                password_secret(name, needs.namespace, password, url=needs.passwords[name])
+            )
 
     async def _look(
         self, names: list[str], namespace: str, owner: dict[str, Any], contents: Contents

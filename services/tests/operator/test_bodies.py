@@ -83,6 +83,11 @@ def test_secrets_that_a_cluster_adds_to_accounts_stay(build):
     assert sent["secrets"] == [{"name": "binder-token-1"}]
 
 
+def test_the_type_of_a_secret_which_nobody_can_change_stays(build):
+    wanted = build.manifest("Secret", "x", type="kubernetes.io/tls", data={"tls.crt": "eA=="})
+    assert body(wanted, build.live(wanted, type="Opaque"))["type"] == "Opaque"
+
+
 class TestWebhooks:
     def sent(self, build, change, *, keys=("a",)):
         wanted = prepared(build.webhook(keys=keys), build.owner)

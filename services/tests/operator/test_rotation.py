@@ -18,8 +18,8 @@ HOSTS = {"server-tls": "scheduler.kai.svc", "client-tls": "binder.kai.svc"}
 TERMS = Terms(lifetime=DAY, renew_before=8 * HOUR, authority_lifetime=10 * DAY, settling=5 * MINUTE)
 
 
-def taken(found, now, hosts=HOSTS, terms=TERMS):
-    return turn("grpc", hosts, found, terms=terms, now=now)
+def taken(found, now, hosts=HOSTS, terms=TERMS, unwritten=None):
+    return turn("grpc", hosts, found, terms=terms, now=now, unwritten=unwritten)
 
 
 def shown(held):
@@ -87,6 +87,24 @@ def test_what_cannot_be_used_is_made_anew_at_once(first, spoil):
     pair = found.held["server-tls"].pair
     assert pair != first.held["server-tls"].pair
     assert certificates.signed_by_one_of(pair.certificate, found.trusted)
+
+
+@pytest.mark.parametrize("later", [17 * HOUR, 30 * HOUR], ids=["renewed", "ended"])
+def test_what_could_not_be_written_is_issued_again(first, later):
+    """Each time another one would change what everybody trusts, each time."""
+    once = taken(first.held, NOW + later)
+    again = taken(first.held, NOW + later + HOUR, unwritten=once.issued)
+    assert once.issued.keys() == HOSTS.keys()
+    assert again.issued == once.issued
+    assert again.trusted == once.trusted
+    # The pair in use is trusted as long as it is shown, for nobody has seen the next one.
+    assert again.held["server-tls"].following == once.held["server-tls"].following
+
+
+def test_what_could_not_be_written_until_it_is_to_be_renewed_is_issued_anew(first):
+    once = taken(dict.fromkeys(HOSTS), NOW)
+    again = taken(dict.fromkeys(HOSTS), NOW + 17 * HOUR, unwritten=once.issued)
+    assert not {one.pair for one in again.issued.values()} & {one.pair for one in once.issued.values()}
 
 
 def test_one_that_ended_while_nobody_looked_is_made_anew_at_once(first):

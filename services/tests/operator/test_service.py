@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -27,7 +27,7 @@ from kai.kube.resources import (
     SERVICES,
     VALIDATING_WEBHOOKS,
 )
-from kai.runtime import Host
+from kai.runtime import Host, certificates
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
 from kai_local.installation.bootstrap import definitions
@@ -563,6 +563,52 @@ async def test_certificates_are_made_and_webhooks_trust_them(admin, operator):
             lambda now: now["webhooks"][0]["clientConfig"]["caBundle"] == again["data"]["ca.crt"],
             namespace="",
         )
+
+
+async def owned_by_config(client, name, data, **fields):
+    """A Secret that an operator before this one has made."""
+    config = await client.get(CONFIGS, "kai-config")
+    owner = owner_reference(CONFIGS, "kai-config", config["metadata"]["uid"])
+    meta = {"name": name, "ownerReferences": [owner]}
+    encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+    body = {"metadata": meta, "data": encoded, **fields}
+    return await client.create(SECRETS, body, namespace=NAMESPACE)
+
+
+@pytest.fixture(scope="module")
+def self_signed():
+    """A pair as the original makes it: nobody has signed it, so that there is no authority beside it."""
+    authority = certificates.new_authority("x", now=datetime.now(UTC), lifetime=timedelta(days=9))
+    return {"tls.crt": authority.certificate, "tls.key": authority.key}
+
+
+async def test_secrets_of_the_original_are_filled_anew_though_they_are_of_another_type(
+    admin, operator, self_signed
+):
+    await configure(admin, certificates=CERTIFICATES)
+    before = await owned_by_config(admin, "admission-tls", self_signed)
+    async with operator():
+        await until(admin, "Deployed", "True")
+        secret = await admin.get(SECRETS, "admission-tls", namespace=NAMESPACE)
+        assert secret["metadata"]["uid"] == before["metadata"]["uid"]
+        assert secret["type"] == "Opaque"
+        webhook = await admin.get(VALIDATING_WEBHOOKS, "validating")
+        assert webhook["webhooks"][0]["clientConfig"]["caBundle"] == secret["data"]["ca.crt"]
+        pair = [base64.b64decode(secret["data"][key]) for key in ("tls.crt", "ca.crt")]
+        assert certificates.signed_by_one_of(*pair)
+
+
+async def test_what_depends_on_a_secret_that_cannot_be_written_is_written_once(admin, operator, self_signed):
+    await configure(admin, certificates=CERTIFICATES)
+    await owned_by_config(admin, "admission-tls", self_signed, immutable=True)
+    async with operator():
+        told = await until(admin, "Deployed", "False")
+        assert "Secret kai-scheduler/admission-tls" in told[2]
+        webhook = await admin.get(VALIDATING_WEBHOOKS, "validating")
+        await change(admin, maps={"settings": {}})
+        await until(admin, "Deployed", "False")
+        assert await found(admin, CONFIG_MAPS, "settings")
+        assert await admin.get(VALIDATING_WEBHOOKS, "validating") == webhook
 
 
 async def test_secrets_that_somebody_else_fills_from_now_on_stay_and_are_not_put_right(admin, operator):
