@@ -1,6 +1,7 @@
 """The chart installed, upgraded and taken out again by the real helm, on an API server."""
 
 import asyncio
+import re
 import tempfile
 from pathlib import Path
 
@@ -152,6 +153,27 @@ async def test_a_value_that_is_not_given_any_more_is_not_in_force_any_more(relea
     shard = await release.client.get(SCHEDULING_SHARDS, "default")
     assert "kValue" not in shard["spec"]
     assert "minRuntime" not in shard["spec"]
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ({"global": {"clusterAutoscaling": True}}, None),
+        ({"global": {"clusterAutoscaling": False}}, names.SCALE_ADJUST_NAMESPACE),
+        (
+            {"global": {"clusterAutoscaling": True}, "nodescaleadjuster": {"scalingPodNamespace": "scale"}},
+            names.SCALE_ADJUST_NAMESPACE,
+        ),
+    ],
+    ids=["goes on", "switched off", "moved"],
+)
+async def test_an_upgrade_after_which_nobody_makes_scaling_pods_any_more_deletes_them(release, values, place):
+    await release.install(**{"global": {"clusterAutoscaling": True}})
+    said = await release.helm(
+        "upgrade", "kai", str(CHART), "--dry-run=server", "--values", "-", values=values
+    )
+    found = re.findall(r"name: kai-post-upgrade-scaling-cleanup\n  namespace: (\S+)", said)
+    assert {each for each in found if each != names.NAMESPACE} == ({place} if place else set())
 
 
 async def test_a_config_of_ones_own_is_left_alone(release):

@@ -37,6 +37,7 @@ def test_hooks_write_only_what_they_are_for_and_read_no_content_of_secrets_but_o
         ("kai-config-deployer", EVERYWHERE),
         ("kai-crd-upgrader", EVERYWHERE),
         ("kai-crd-upgrader", names.NAMESPACE),
+        ("kai-post-delete-scaling-cleanup", names.SCALE_ADJUST_NAMESPACE),
         ("post-delete-cleanup", EVERYWHERE),
         ("post-delete-cleanup", names.NAMESPACE),
     }
@@ -51,6 +52,8 @@ def test_hooks_write_only_what_they_are_for_and_read_no_content_of_secrets_but_o
         ("patch", "schedulingshards", "default"),
     }
     assert {right.verb for right in found["post-delete-cleanup", names.NAMESPACE]} == {"list", "delete"}
+    of_scaling = found["kai-post-delete-scaling-cleanup", names.SCALE_ADJUST_NAMESPACE]
+    assert {right.verb for right in of_scaling} == {"list", "delete"}
     assert {(right.verb, right.resource) for right in found["post-delete-cleanup", EVERYWHERE]} == {
         ("list", "configs"),
         ("list", "schedulingshards"),

@@ -19,7 +19,7 @@ with loading.of_a_service():
     from kai_hooks.definitions import InvalidDefinition, apply_definitions
     from kai_hooks.edits import InvalidManifest, overwrite_edits
     from kai_hooks.handover import keep
-    from kai_hooks.removal import remove_leftovers
+    from kai_hooks.removal import remove_leftovers, remove_scaling_pods
     from kai_hooks.topologies import copy_topologies
 
 #: How long to wait for an API server at the start.
@@ -55,6 +55,11 @@ async def _removal(client: KubeClient, options: argparse.Namespace, say: Say) ->
     await tell_abandoned(client, say)
 
 
+async def _scaling(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
+    """Delete the pods by which cluster autoscalers add nodes, where nobody makes such pods any more."""
+    await remove_scaling_pods(client, namespace=options.scaling_namespace, say=say)
+
+
 async def _edits(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
     """Have what a release says win over what was edited by hand."""
     await overwrite_edits(client, options.folder, say)
@@ -65,6 +70,7 @@ HOOKS: Final[dict[str, Callable[[KubeClient, argparse.Namespace, Say], Awaitable
     "topologies": _topologies,
     "edits": _edits,
     "removal": _removal,
+    "scaling": _scaling,
 }
 
 
@@ -83,6 +89,11 @@ def main() -> None:
         "--scheduler-name",
         default=names.SCHEDULER_NAME,
         help="what schedulers lead by (removal)",
+    )
+    parser.add_argument(
+        "--scaling-namespace",
+        default=names.SCALE_ADJUST_NAMESPACE,
+        help="namespace of scaling pods (scaling)",
     )
     parser.add_argument(
         "--folder", type=Path, default=Path("/crds"), help="with definitions (upgrade) or manifests (edits)"

@@ -1,4 +1,7 @@
-"""What stays behind when an installation is removed: objects of shards of the user's own, and Leases."""
+"""What stays behind when an installation, or a part of it, is removed.
+
+Objects of shards of the user's own, Leases, and scaling pods.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ from kai.model import names
 
 _OURS: Final = "app.kubernetes.io/managed-by=kai-operator"
 _OPERATOR: Final = "app=kai-operator"
+_SCALING: Final = f"{names.APP_LABEL}={names.SCALING_POD_APP}"
 _POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 _SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 #: In the order in which they go: what runs first.
@@ -52,15 +56,34 @@ async def remove_leftovers(
     until = clock() + patience
     await _until_gone(client, namespace, _OPERATOR, until, clock)
     for resource in KINDS:
-        for each in await client.list(resource, namespace=namespace, label_selector=_OURS):
-            name = each["metadata"]["name"]
-            try:
-                await client.delete(resource, name, namespace=namespace, propagation="Background")
-            except NotFound:
-                continue
-            say(f"{resource.kind.lower()} {name} is deleted")
+        await _remove_all(client, resource, namespace, _OURS, say)
     await _until_gone(client, namespace, _OURS, until, clock)
     await _remove_leases(client, namespace, scheduler_name, say)
+
+
+async def remove_scaling_pods(client: KubeClient, *, namespace: str, say: Callable[[str], None]) -> None:
+    """Delete the scaling pods of a namespace, and what the operator made for them there.
+
+    Who makes such pods must make none any more.
+
+    Raises:
+        KubeError: the API server refuses, or cannot be reached.
+    """
+    await _remove_all(client, PODS, namespace, _SCALING, say)
+    for resource in (SERVICE_ACCOUNTS, _POLICIES):
+        await _remove_all(client, resource, namespace, _OURS, say)
+
+
+async def _remove_all(
+    client: KubeClient, resource: Resource, namespace: str, selector: str, say: Callable[[str], None]
+) -> None:
+    for each in await client.list(resource, namespace=namespace, label_selector=selector):
+        name = each["metadata"]["name"]
+        try:
+            await client.delete(resource, name, namespace=namespace, propagation="Background")
+        except NotFound:
+            continue
+        say(f"{resource.kind.lower()} {name} is deleted")
 
 
 async def _remove_leases(

@@ -37,7 +37,7 @@ from kai.model.documents import load_written
 from kai_hooks.abandoned import tell_abandoned
 from kai_hooks.definitions import InvalidDefinition, apply_definitions
 from kai_hooks.handover import KEEP, OURS, handed_over, keep
-from kai_hooks.removal import remove_leftovers
+from kai_hooks.removal import remove_leftovers, remove_scaling_pods
 from kai_hooks.topologies import MIGRATED, copy_topologies
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
@@ -237,6 +237,21 @@ async def test_the_leases_of_our_processes_go_once_they_have_ended(client, said)
     await client.delete(PODS, "binder-1", namespace=SPACE, grace_seconds=0)
     await removal
     assert await leases() == {"theirs", "oursnot"}
+
+
+async def test_scaling_pods_go_with_what_was_made_for_them_and_others_stay(client, said):
+    place = names.SCALE_ADJUST_NAMESPACE
+    await client.create(NAMESPACES, {"metadata": {"name": place}})
+    for name, labels in (("default-half", {"app": "scaling-pod"}), ("somebody", {"app": "x"})):
+        meta = {"name": name, "namespace": place, "labels": labels}
+        containers = [{"name": "c", "image": "i"}]
+        await client.create(PODS, {"metadata": meta, "spec": {"containers": containers}}, namespace=place)
+    for name, labels in (("scaling", {"app.kubernetes.io/managed-by": "kai-operator"}), ("somebody", {})):
+        await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": name, "labels": labels}}, namespace=place)
+    await remove_scaling_pods(client, namespace=place, say=said.append)
+    for kind, others in ((PODS, {"somebody"}), (SERVICE_ACCOUNTS, {"somebody", "default"})):
+        assert {each["metadata"]["name"] for each in await client.list(kind, namespace=place)} == others
+    assert said == ["pod default-half is deleted", "serviceaccount scaling is deleted"]
 
 
 def test_leases_are_those_by_which_processes_lead():

@@ -1,9 +1,9 @@
-{{/* Metadata of an object of a hook: root, name, when, weight; namespaced unless cluster. */}}
+{{/* Metadata of an object of a hook: root, name, when, weight; in a namespace (default: that of the release), unless cluster. */}}
 {{- define "kai.hookMetadata" -}}
 metadata:
   name: {{ .name }}
   {{- if not .cluster }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .namespace | default .root.Release.Namespace }}
   {{- end }}
   labels:
     app: {{ .name }}
@@ -20,13 +20,14 @@ metadata:
 
 {{/*
 The account of a hook and what it may do: root, name, when, account (default: name), cluster (rules of a ClusterRole),
-rules (of a Role in the namespace of the release).
+rules (of a Role) in a namespace (default: that of the release), weight (default: -1).
 */}}
 {{- define "kai.hookAccount" -}}
 {{- $account := .account | default .name -}}
+{{- $weight := .weight | default "-1" -}}
 apiVersion: v1
 kind: ServiceAccount
-{{ include "kai.hookMetadata" (dict "root" .root "name" $account "when" .when "weight" "-1") }}
+{{ include "kai.hookMetadata" (dict "root" .root "name" $account "when" .when "weight" $weight) }}
 {{- with .root.Values.global.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -36,12 +37,12 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ $kind }}
-{{ include "kai.hookMetadata" (dict "root" $.root "name" $.name "when" $.when "weight" "-1" "cluster" $wide) }}
+{{ include "kai.hookMetadata" (dict "root" $.root "name" $.name "when" $.when "weight" $weight "cluster" $wide "namespace" $.namespace) }}
 rules: {{- $rules | nindent 2 }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ $kind }}Binding
-{{ include "kai.hookMetadata" (dict "root" $.root "name" $.name "when" $.when "weight" "-1" "cluster" $wide) }}
+{{ include "kai.hookMetadata" (dict "root" $.root "name" $.name "when" $.when "weight" $weight "cluster" $wide "namespace" $.namespace) }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: {{ $kind }}, name: {{ $.name }}}
 subjects:
   - {kind: ServiceAccount, name: {{ $account }}, namespace: {{ $.root.Release.Namespace }}}
@@ -49,7 +50,10 @@ subjects:
 {{- end }}
 {{- end -}}
 
-{{/* The Job of a hook: root, name, when, values, account (default: name), arguments, folder (mounts ConfigMap name). */}}
+{{/*
+The Job of a hook: root, name, when, values, account (default: name), arguments, folder (mounts ConfigMap name),
+weight (default: 2).
+*/}}
 {{- define "kai.hookJob" -}}
 {{- $root := .root -}}
 {{- $image := .values.image -}}
@@ -59,7 +63,7 @@ subjects:
 {{- end -}}
 apiVersion: batch/v1
 kind: Job
-{{ include "kai.hookMetadata" (dict "root" $root "name" .name "when" .when "weight" "2") }}
+{{ include "kai.hookMetadata" (dict "root" $root "name" .name "when" .when "weight" (.weight | default "2")) }}
 spec:
   backoffLimit: 3
   activeDeadlineSeconds: 280
