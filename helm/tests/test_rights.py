@@ -9,6 +9,7 @@ from helm.tests import rights
 from helm.tests.rights import EVERYWHERE, Right
 from kai import operands
 from kai.model import names
+from kai_hooks.handover import WEBHOOKS
 
 WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
 READS = {"get", "list", "watch"}
@@ -54,11 +55,17 @@ def test_hooks_write_only_what_they_are_for_and_read_no_content_of_secrets_but_o
     assert {right.verb for right in found["post-delete-cleanup", names.NAMESPACE]} == {"list", "delete"}
     of_scaling = found["kai-post-delete-scaling-cleanup", names.SCALE_ADJUST_NAMESPACE]
     assert {right.verb for right in of_scaling} == {"list", "delete"}
-    assert {(right.verb, right.resource) for right in found["post-delete-cleanup", EVERYWHERE]} == {
+    everywhere = found["post-delete-cleanup", EVERYWHERE]
+    assert {(right.verb, right.resource) for right in everywhere if not right.name} == {
         ("list", "configs"),
         ("list", "schedulingshards"),
+        ("patch", "configs/status"),
         ("patch", "schedulingshards/status"),
     }
+    assert {(right.resource, right.name) for right in everywhere if right.name} == {
+        (resource.plural, name) for resource, of_webhooks in WEBHOOKS.items() for name in of_webhooks
+    }
+    assert {right.verb for right in everywhere if right.name} == {"get", "delete"}
 
 
 def test_the_page_lists_what_each_account_may_do_row_by_row(held):

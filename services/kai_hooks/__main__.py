@@ -48,11 +48,11 @@ async def _topologies(client: KubeClient, _: argparse.Namespace, say: Say) -> No
 
 
 async def _removal(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
-    """Delete what an operator has left behind, and have the shards that stay say so."""
+    """Delete what an operator has left behind, and have Config and shards that stay say so."""
     await remove_leftovers(
         client, namespace=options.namespace, scheduler_name=options.scheduler_name, say=say
     )
-    await tell_abandoned(client, say)
+    await tell_abandoned(client, say, namespace=options.namespace)
 
 
 async def _scaling(client: KubeClient, options: argparse.Namespace, say: Say) -> None:

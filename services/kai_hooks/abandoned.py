@@ -1,4 +1,4 @@
-"""Shards that outlive the installation that served them: they say so, for nobody else is there to say it."""
+"""What outlives the installation that served it: it says so, for nobody else is there to say it."""
 
 from __future__ import annotations
 
@@ -9,40 +9,54 @@ from typing import Any, Final
 from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
 from kai.kube.resources import CONFIGS, SCHEDULING_SHARDS
+from kai.model import names
 
 #: By type: the reason, as the operator gives it while it runs.
 _UNTRUE: Final = {"Deployed": "not_deployed", "Available": "not_available", "Ready": "not_ready"}
-_MESSAGE: Final = "kai-scheduler was removed; nobody serves this shard until it is installed again"
+_CALLED: Final = {CONFIGS: "Config", SCHEDULING_SHARDS: "shard"}
 
 
 async def tell_abandoned(
-    client: KubeClient, say: Callable[[str], None], *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    client: KubeClient,
+    say: Callable[[str], None],
+    *,
+    namespace: str,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Have the shards that are left say that nothing of them runs, unless there is an installation.
+    """Have the Config and the shards that are left say that nothing of them runs.
+
+    Not where there is an installation in another namespace than this, to which they belong.
 
     Raises:
         KubeError: the API server refuses, or cannot be reached.
     """
     try:
-        if any("deletionTimestamp" not in each["metadata"] for each in await client.list(CONFIGS)):
+        configs = [each for each in await client.list(CONFIGS) if "deletionTimestamp" not in each["metadata"]]
+        if any(_place(each) != namespace for each in configs):
             return
         shards = await client.list(SCHEDULING_SHARDS)
     except NotFound:  # their definitions went along
         return
-    for shard in shards:
-        name, written = shard["metadata"]["name"], _conditions(shard, now())
-        patch = {"metadata": {"uid": shard["metadata"]["uid"]}, "status": {"conditions": written}}
-        try:
-            await client.patch(SCHEDULING_SHARDS, name, patch, subresource="status")
-        except NotFound:
-            continue
-        say(f"schedulingshard {name} is kept, and served by nobody")
+    for resource, left in ((CONFIGS, configs), (SCHEDULING_SHARDS, shards)):
+        for each in left:
+            name, written = each["metadata"]["name"], _conditions(each, _CALLED[resource], now())
+            patch = {"metadata": {"uid": each["metadata"]["uid"]}, "status": {"conditions": written}}
+            try:
+                await client.patch(resource, name, patch, subresource="status")
+            except NotFound:
+                continue
+            say(f"{resource.kind.lower()} {name} is kept, and served by nobody")
 
 
-def _conditions(shard: dict[str, Any], now: datetime) -> list[dict[str, Any]]:
+def _place(config: dict[str, Any]) -> str:
+    """The namespace in which a Config has everything run."""
+    return (config.get("spec") or {}).get("namespace") or names.NAMESPACE
+
+
+def _conditions(left: dict[str, Any], called: str, now: datetime) -> list[dict[str, Any]]:
     """All that it has, those that are not true any more put right."""
-    meta = shard["metadata"]
-    found = {each["type"]: each for each in (shard.get("status") or {}).get("conditions") or ()}
+    meta = left["metadata"]
+    found = {each["type"]: each for each in (left.get("status") or {}).get("conditions") or ()}
     for kind, reason in _UNTRUE.items():
         before = found.get(kind, {})
         since = before.get("lastTransitionTime") if before.get("status") == "False" else None
@@ -50,7 +64,7 @@ def _conditions(shard: dict[str, Any], now: datetime) -> list[dict[str, Any]]:
             "type": kind,
             "status": "False",
             "reason": reason,
-            "message": _MESSAGE,
+            "message": f"kai-scheduler was removed; nobody serves this {called} until it is installed again",
             "observedGeneration": int(meta.get("generation", 0)),
             "lastTransitionTime": since or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         }

@@ -51,6 +51,15 @@ _SECRETS: Final = (
     "kai-redis-tls-secret",
     "kai-redis",
 )
+WEBHOOKS: Final = {
+    MUTATING_WEBHOOKS: ("mutating-kai-admission",),
+    VALIDATING_WEBHOOKS: (
+        "validating-kai-admission",
+        "kai-warnings",
+        "kai-queue-validation-v2",
+        "kai-podgroup-validation-v2alpha2",
+    ),
+}
 _NAMES: Final = {
     DEPLOYMENTS: _PROCESSES,
     SERVICES: _PROCESSES,
@@ -59,13 +68,7 @@ _NAMES: Final = {
     SERVICE_ACCOUNTS: (*_PROCESSES[:-2], "scheduler"),
     CONFIG_MAPS: (_SCHEDULER,),
     SECRETS: _SECRETS,
-    MUTATING_WEBHOOKS: ("mutating-kai-admission",),
-    VALIDATING_WEBHOOKS: (
-        "validating-kai-admission",
-        "kai-warnings",
-        "kai-queue-validation-v2",
-        "kai-podgroup-validation-v2alpha2",
-    ),
+    **WEBHOOKS,
     PRIORITY_CLASSES: tuple(CLASSES),
 }
 

@@ -1,6 +1,6 @@
 """What stays behind when an installation, or a part of it, is removed.
 
-Objects of shards of the user's own, Leases, and scaling pods.
+Objects of shards and of a Config of the user's own, Leases, and scaling pods.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
@@ -25,6 +25,7 @@ from kai.kube.resources import (
     Resource,
 )
 from kai.model import names
+from kai_hooks.handover import OURS, WEBHOOKS
 
 _OURS: Final = "app.kubernetes.io/managed-by=kai-operator"
 _OPERATOR: Final = "app=kai-operator"
@@ -47,14 +48,17 @@ async def remove_leftovers(
     patience: float = _PATIENCE_SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Delete all that the operator made in the namespace, once that is gone; and the Leases of what ran, once
+    """Delete all that the operator made in the namespace, once that is gone, and the Leases of what ran, once
     it runs no more. Waits for both no longer than ``patience``, seconds.
+
+    Webhooks go first, while there is somebody to answer.
 
     Raises:
         KubeError: the API server refuses, or cannot be reached.
     """
     until = clock() + patience
     await _until_gone(client, namespace, _OPERATOR, until, clock)
+    await _remove_webhooks(client, namespace, say)
     for resource in KINDS:
         await _remove_all(client, resource, namespace, _OURS, say)
     await _until_gone(client, namespace, _OURS, until, clock)
@@ -84,6 +88,26 @@ async def _remove_all(
         except NotFound:
             continue
         say(f"{resource.kind.lower()} {name} is deleted")
+
+
+async def _remove_webhooks(client: KubeClient, namespace: str, say: Callable[[str], None]) -> None:
+    """Those of ours that lead to this namespace."""
+    for resource, named in WEBHOOKS.items():
+        for name in named:
+            with contextlib.suppress(NotFound):
+                found = await client.get(resource, name)
+                labels = found["metadata"].get("labels") or {}
+                if OURS.items() <= labels.items() and _led_to(found) == {namespace}:
+                    await client.delete(resource, name, uid=found["metadata"]["uid"])
+                    say(f"{resource.kind.lower()} {name} is deleted")
+
+
+def _led_to(configuration: dict[str, Any]) -> set[str]:
+    """The namespaces of those whom the API server asks."""
+    return {
+        (webhook["clientConfig"].get("service") or {}).get("namespace", "")
+        for webhook in configuration.get("webhooks") or ()
+    }
 
 
 async def _remove_leases(

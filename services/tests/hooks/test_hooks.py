@@ -23,6 +23,7 @@ from kai.kube.resources import (
     CRDS,
     DEPLOYMENTS,
     LEASES,
+    MUTATING_WEBHOOKS,
     NAMESPACES,
     PODS,
     PRIORITY_CLASSES,
@@ -30,6 +31,7 @@ from kai.kube.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
     TOPOLOGIES,
+    VALIDATING_WEBHOOKS,
     Resource,
 )
 from kai.model import names
@@ -202,6 +204,33 @@ async def test_what_the_operator_made_goes_and_what_others_made_stays(client, sa
         assert left == ["somebody"]
 
 
+def a_webhook(name, *, labels=OURS, namespace=SPACE):
+    service = {"name": "admission", "namespace": namespace}
+    webhook = {
+        "name": "a.example.com",
+        "clientConfig": {"service": service},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {"metadata": {"name": name, "labels": labels}, "webhooks": [webhook]}
+
+
+async def test_webhooks_that_nobody_answers_for_go_and_those_of_others_stay(client, said):
+    """A Config of the user's own stays, so that nothing else would take them along."""
+    await client.create(MUTATING_WEBHOOKS, a_webhook("mutating-kai-admission"))
+    for webhook in (
+        a_webhook("kai-queue-validation-v2"),
+        a_webhook("validating-kai-admission", labels={"app": "admission"}),
+        a_webhook("kai-warnings", namespace="elsewhere"),
+        a_webhook("somebody"),
+    ):
+        await client.create(VALIDATING_WEBHOOKS, webhook)
+    await remove_leftovers(client, namespace=SPACE, scheduler_name="ours", say=said.append)
+    assert await client.list(MUTATING_WEBHOOKS) == []
+    left = {each["metadata"]["name"] for each in await client.list(VALIDATING_WEBHOOKS)}
+    assert left == {"validating-kai-admission", "kai-warnings", "somebody"}
+
+
 async def test_an_operator_that_still_runs_is_waited_for_and_not_for_ever(client, said):
     pod = {
         "metadata": {"name": "kai-operator-1", "namespace": SPACE, "labels": {"app": "kai-operator"}},
@@ -266,21 +295,29 @@ def test_leases_are_those_by_which_processes_lead():
     assert sorted(service.LEASE for service in services) == sorted(names.LEASES.values())
 
 
-async def test_shards_that_stay_say_that_nobody_serves_them(client, said):
+async def test_a_config_and_shards_that_stay_say_that_nobody_serves_them(client, said):
     await install_ours(client, "schedulingshards", "configs")
     await client.create(SCHEDULING_SHARDS, {"metadata": {"name": "lab"}, "spec": {}})
+    await client.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {}})
     was = {"status": "True", "reason": "x", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"}
     told = [{"type": kind, **was} for kind in ("Available", "Audited", "Ready")]
     await client.patch(SCHEDULING_SHARDS, "lab", {"status": {"conditions": told}}, subresource="status")
-    await tell_abandoned(client, said.append)
+    await tell_abandoned(client, said.append, namespace=SPACE)
     first = await conditions_of(client, "lab")
     assert {kind: each["status"] for kind, each in first.items()} == {
         "Available": "False", "Deployed": "False", "Ready": "False", "Audited": "True",
     }  # fmt: skip
     assert "nobody serves this shard" in first["Ready"]["message"]
     assert first["Ready"]["lastTransitionTime"] > was["lastTransitionTime"]
-    assert said == ["schedulingshard lab is kept, and served by nobody"]
-    await tell_abandoned(client, said.append, now=lambda: datetime(2050, 1, 1, tzinfo=UTC))
+    of_config = await conditions_of(client, "kai-config", CONFIGS)
+    assert {each["status"] for each in of_config.values()} == {"False"}
+    assert "nobody serves this Config" in of_config["Ready"]["message"]
+    assert said == [
+        "config kai-config is kept, and served by nobody",
+        "schedulingshard lab is kept, and served by nobody",
+    ]
+    later = datetime(2050, 1, 1, tzinfo=UTC)
+    await tell_abandoned(client, said.append, namespace=SPACE, now=lambda: later)
     assert await conditions_of(client, "lab") == first
 
 
@@ -288,13 +325,13 @@ async def test_shards_of_an_installation_that_is_there_are_left_to_it(client, sa
     await install_ours(client, "schedulingshards", "configs")
     await client.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {"namespace": "elsewhere"}})
     await client.create(SCHEDULING_SHARDS, {"metadata": {"name": "lab"}, "spec": {}})
-    await tell_abandoned(client, said.append)
+    await tell_abandoned(client, said.append, namespace=SPACE)
     assert said == []
     assert await conditions_of(client, "lab") == {}
 
 
 async def test_without_their_definitions_there_are_no_shards_to_tell_of(client, said):
-    await tell_abandoned(client, said.append)
+    await tell_abandoned(client, said.append, namespace=SPACE)
     assert said == []
 
 
@@ -303,8 +340,8 @@ async def install_ours(client, *plurals):
         await install(client, load_written((DEFINITIONS / f"{plural}.kai.scheduler.yaml").read_text()))
 
 
-async def conditions_of(client, shard):
-    found = await client.get(SCHEDULING_SHARDS, shard)
+async def conditions_of(client, name, resource=SCHEDULING_SHARDS):
+    found = await client.get(resource, name)
     return {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
 
 
