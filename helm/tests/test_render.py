@@ -314,6 +314,32 @@ def test_leaders_are_elected_where_there_are_several(rendered):
     assert "binder" not in rendered("no disruption budgets").of("PodDisruptionBudget")
 
 
+def test_numbers_are_written_as_they_were_given_however_large(helm):
+    """helm reads those of a file as floats."""
+    values = {
+        "insight": {"enabled": True, "args": {"replay-bytes": 2147483648}},
+        "nodescaleadjuster": {"gpuMemoryToFractionRatio": 0.00005},
+        "operator": {"args": {"burst": 2000000, "qps": 0.5}},
+        "scheduler": {
+            "args": {"max-consolidation-preemptees": 1000000, "partition-label-value": 1234567},
+            "kValue": 1500000,
+        },
+    }
+    text = helm.text(values=values)
+    assert re.findall(r"\d(?:\.\d+)?e[+-]\d+", text) == []
+    rendered = helm.render(values=values)
+    assert "--replay-bytes=2147483648" in rendered.flags("insight")
+    assert {"--burst=2000000", "--qps=0.5"} <= {*rendered.flags("kai-operator")}
+    spec = rendered.one("SchedulingShard", "default")["spec"]
+    assert spec["args"] == {"max-consolidation-preemptees": "1000000"}
+    assert (spec["partitionLabelValue"], spec["kValue"]) == ("1234567", 1500000)
+
+
+def test_a_pool_may_be_called_by_a_number(helm):
+    values = {"scheduler": {"args": {"partition-label-value": 0}}}
+    assert helm.chart(values=values).one("SchedulingShard", "default")["spec"]["partitionLabelValue"] == "0"
+
+
 def test_a_users_flags_come_last(rendered):
     assert rendered("json logs and more flags").flags("binder")[-1] == "--log-level=debug"
 

@@ -9,7 +9,7 @@ pullPolicy: {{ .image.pullPolicy | default .root.Values.global.imagePullPolicy }
 {{/* Flags as texts. */}}
 {{- define "kai.configFlags" -}}
 {{- range $flag, $value := . }}
-{{ $flag }}: {{ $value | toString | quote }}
+{{ $flag }}: {{ include "kai.text" $value | quote }}
 {{- end }}
 {{- end -}}
 
@@ -34,7 +34,7 @@ service:
   extraArgs: {{- include "kai.configFlags" .values.args | nindent 4 }}
   {{- end }}
 {{- if not (kindIs "invalid" .values.replicas) }}
-replicas: {{ .values.replicas }}
+replicas: {{ int .values.replicas }}
 {{- end }}
 {{- with .values.vpa }}
 vpa: {{- toYaml . | nindent 2 }}
@@ -156,7 +156,7 @@ nodeScaleAdjuster:
   args:
     scalingPodImage: {{- include "kai.configImage" (dict "root" $root "image" $v.nodescaleadjuster.scalingPodImage) | nindent 6 }}
     nodeScaleNamespace: {{ $v.nodescaleadjuster.scalingPodNamespace }}
-    gpuMemoryToFractionRatio: {{ $v.nodescaleadjuster.gpuMemoryToFractionRatio }}
+    gpuMemoryToFractionRatio: {{ include "kai.text" $v.nodescaleadjuster.gpuMemoryToFractionRatio }}
 numaPlacementExporter:
   {{- $exporter := $v.numaPlacementExporter }}
   service:

@@ -10,6 +10,9 @@
 {{- printf "%s/%s:%s" (.image.registry | default .root.Values.global.registry) .image.name (include "kai.tag" .) -}}
 {{- end -}}
 
+{{/* A value as text: helm reads numbers of a file as floats, which would be written with an exponent from a million on. */}}
+{{- define "kai.text" -}}{{ ternary (toJson .) (toString .) (kindIs "float64" .) }}{{- end -}}
+
 {{/* Labels of every object. */}}
 {{- define "kai.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}

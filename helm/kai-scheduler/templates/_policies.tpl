@@ -11,7 +11,7 @@ system:serviceaccount:{{ .namespace | default .root.Release.Namespace }}:{{ .acc
 
 {{/* The schedulerName of the pods that a component takes for ours: root, values. */}}
 {{- define "kai.schedulerName" -}}
-{{- get (.values.args | default dict) "scheduler-name" | default .root.Values.global.schedulerName -}}
+{{- include "kai.text" (get (.values.args | default dict) "scheduler-name") | default .root.Values.global.schedulerName -}}
 {{- end -}}
 
 {{/* By which processes lead, beside schedulers: by account. */}}

@@ -2,7 +2,7 @@
 {{- $user := include "kai.user" (dict "root" . "account" "binder") | quote -}}
 {{- $args := .Values.binder.args | default dict -}}
 {{- $reservation := .Values.global.resourceReservation -}}
-{{- $account := get $args "resource-reservation-service-account" | default $reservation.serviceAccount -}}
+{{- $account := include "kai.text" (get $args "resource-reservation-service-account") | default $reservation.serviceAccount -}}
 {{- $image := get $args "resource-reservation-pod-image" | default (include "kai.image" (dict "root" . "image" .Values.binder.resourceReservationImage)) -}}
 {{- $images := concat (list $image) .Values.admissionPolicies.reservationImages -}}
 # --- pods of users -----------------------------------------------------------------------------
@@ -12,7 +12,7 @@
   operations: [UPDATE]
   notNamespace: {{ $reservation.namespace }}
   may:
-    labels: [runai-gpu-group, {{ get $args "nodepool-label-key" | default .Values.global.nodePoolLabelKey | quote }}]
+    labels: [runai-gpu-group, {{ include "kai.text" (get $args "nodepool-label-key") | default .Values.global.nodePoolLabelKey | quote }}]
     labelPrefixes: [runai-gpu-group/]
   rules:
     {{- include "kai.ourPods" (dict "root" . "values" .Values.binder) | nindent 4 }}
