@@ -39,7 +39,14 @@ def leader_of(lease: Lease | None) -> str:
 def leader_slices(
     objects: Sequence[Manifest], lease: Lease | None, pods: Mapping[str, SchedulerPod]
 ) -> list[Manifest]:
-    """For each Service without a selector among a shard's objects where the leader is."""
+    """For each Service without a selector among a shard's objects where the leader is.
+
+    None while no leader can be reached. That of IPv6 has a name of its own, since the family of a slice
+    cannot be changed.
+    """
+    leader = pods.get(leader_of(lease))
+    if leader is None or not leader.status.pod_ip or leader.metadata.deletion_timestamp:
+        return []
     ports = {
         port["name"]: port["containerPort"]
         for manifest in objects
@@ -48,7 +55,7 @@ def leader_slices(
         for port in container.get("ports") or ()
     }
     return [
-        _leader_slice(manifest, ports, pods.get(leader_of(lease)))
+        _leader_slice(manifest, ports, leader)
         for manifest in objects
         if manifest["kind"] == "Service" and not manifest["spec"].get("selector")
     ]
@@ -66,17 +73,19 @@ def left_behind(leases: Iterable[Lease], *, scheduler_name: str, wanted: Collect
     ]
 
 
-def _leader_slice(service: Manifest, ports: Mapping[str, int], pod: SchedulerPod | None) -> Manifest:
-    """Nobody is in it while the leader cannot be reached."""
+def _leader_slice(service: Manifest, ports: Mapping[str, int], leader: SchedulerPod) -> Manifest:
     meta = service["metadata"]
-    labels = {**(meta.get("labels") or {}), SERVICE_NAME: meta["name"]}
-    here = pod is not None and pod.status.pod_ip and not pod.metadata.deletion_timestamp
+    family, suffix = ("IPv6", "-ipv6") if ":" in leader.status.pod_ip else ("IPv4", "")
     return {
         "apiVersion": ENDPOINT_SLICES.api_version,
         "kind": ENDPOINT_SLICES.kind,
-        "metadata": {"name": f"{meta['name']}-leader", "namespace": meta["namespace"], "labels": labels},
-        "addressType": "IPv6" if here and pod is not None and ":" in pod.status.pod_ip else "IPv4",
-        "endpoints": [_endpoint(pod)] if here and pod is not None else [],
+        "metadata": {
+            "name": f"{meta['name']}-leader{suffix}",
+            "namespace": meta["namespace"],
+            "labels": {**(meta.get("labels") or {}), SERVICE_NAME: meta["name"]},
+        },
+        "addressType": family,
+        "endpoints": [_endpoint(leader)],
         "ports": [
             {"name": port["name"], "port": _number(port, ports), "protocol": "TCP"}
             for port in service["spec"]["ports"]
