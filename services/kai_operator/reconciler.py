@@ -18,7 +18,7 @@ import structlog
 
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
-from kai.kube.errors import KubeError
+from kai.kube.errors import Forbidden, KubeError
 from kai.kube.resources import (
     CONFIGS,
     DEPLOYMENTS,
@@ -306,10 +306,18 @@ class Reconciler:
                     await self._remove_one(share, live)
 
     async def _remove_one(self, share: _Share, live: Manifest) -> None:
+        ref = ref_of(live)
         try:
             await self._writer.remove(live)
         except KubeError as error:
-            ref = ref_of(live)
+            if isinstance(error, Forbidden) and ref.namespace not in ("", self._namespace):
+                # Rights in other namespaces go with the values that had them used.
+                text = (
+                    f"{ref} is not wanted any more, and stays, since the operator may not delete it: "
+                    "delete it when no pod there needs it"
+                )
+                share.notes = [*share.notes, Note(text=text, reason="Left")]
+                return
             share.troubles[ref] = f"{ref} is to go: {error}"
             share.transient = True
             _log.warning("object not deleted", object=str(ref), reason=str(error))

@@ -697,6 +697,27 @@ async def test_a_certificate_is_renewed_while_the_process_runs(admin, operator, 
         )
 
 
+async def test_what_is_left_in_a_namespace_without_rights_any_more_is_told_and_holds_nothing_up(
+    api, admin, operator, build
+):
+    await admin.create(NAMESPACES, {"metadata": {"name": "elsewhere"}})
+    product = build.product(more=[build.account("scaling", "elsewhere"), build.account("spare")])
+    await configure(admin)
+    async with operator(product):
+        await until(admin, "Deployed", "True")
+        away = Rule(user_agent=AGENT, verb="delete", resource="serviceaccounts", status=403, count=-1)
+        api.faults.rules.append(away)
+        product.more = [build.account("spare")]
+        await change(admin, maps={"one": {}})
+        told = await until(admin, "Deployed", "True")
+        assert "ServiceAccount elsewhere/scaling is not wanted any more, and stays" in told[2]
+        # In its own namespace it has to have the right.
+        product.more = []
+        await change(admin, maps={"two": {}})
+        told = await until(admin, "Deployed", "False")
+        assert "ServiceAccount kai-scheduler/spare is to go" in told[2]
+
+
 # --- endpoints -----------------------------------------------------------------------------------
 async def test_what_kubernetes_keeps_of_a_service_whose_selector_is_gone_goes(admin, operator, build):
     product = build.product(more=[build.service("leading")])
