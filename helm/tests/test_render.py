@@ -293,15 +293,19 @@ def test_gpu_sharing_is_off_unless_asked_for(rendered):
         ({}, {"type": "Recreate"}),
         ({"operator": {"replicaCount": 2}}, None),
         ({"global": {"leaderElection": True}}, None),
+        (
+            {"operator": {"replicaCount": 2}, "global": {"requireDefaultPodAntiAffinityTerm": True}},
+            {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+        ),
     ],
-    ids=["one", "several", "one that is elected"],
+    ids=["one", "several", "one that is elected", "several that must be apart"],
 )
 def test_two_operators_work_at_the_same_time_only_where_one_is_elected(helm, values, strategy):
     """Of two versions each would undo what the other one does."""
     operator = helm.chart(values=values).one("Deployment", "kai-operator")["spec"]
     (container,) = operator["template"]["spec"]["containers"]
     assert operator.get("strategy") == strategy
-    assert ("--leader-elect" in container["args"]) is (strategy is None)
+    assert ("--leader-elect" in container["args"]) is (strategy != {"type": "Recreate"})
 
 
 def test_leaders_are_elected_where_there_are_several(rendered):

@@ -114,24 +114,30 @@ def tls_flags(installation: Installation) -> tuple[str, ...]:
 
 # --- Deployment --------------------------------------------------------------------------------
 def deployment(component: Component, installation: Installation) -> Manifest:
-    """The Deployment. Two generations may overlap: leaders are fenced, the rest is harmless to do twice.
-
-    Not so where they had to share a volume.
-    """
-    overlapping = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-    template: Manifest = {
-        "metadata": {"labels": component.pod_labels},
-        "spec": _pod(component, installation),
-    }
+    """The Deployment of a component."""
+    pod = _pod(component, installation)
+    template: Manifest = {"metadata": {"labels": component.pod_labels}, "spec": pod}
     if component.checksum:
         template["metadata"]["annotations"] = {"checksum/config": component.checksum}
     spec = {
         "replicas": component.replicas,
         "selector": {"matchLabels": {"app": component.name}},
-        "strategy": overlapping if component.data is None else {"type": "Recreate"},
+        "strategy": _strategy(component, pod["affinity"]),
         "template": template,
     }
     return an_object("apps/v1", "Deployment", component.name, namespace=installation.namespace, spec=spec)
+
+
+def _strategy(component: Component, affinity: Manifest) -> Manifest:
+    """Two generations may overlap: leaders are fenced, the rest is harmless to do twice.
+
+    Not so where they had to share a volume. And where pods have to be apart there may be no node for one
+    more, before one has gone.
+    """
+    if component.data is not None:
+        return {"type": "Recreate"}
+    surge, unavailable = (0, 1) if placement.must_be_apart(affinity) else (1, 0)
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
 
 
 def _pod(component: Component, installation: Installation) -> Manifest:

@@ -20,6 +20,11 @@ def affinity(app: str, own: Mapping[str, Any], everywhere: GlobalSpec) -> Manife
     return merged if _APART in merged else {**merged, _APART: _spread(app, everywhere)}
 
 
+def must_be_apart(affinity: Mapping[str, Any]) -> bool:
+    """Whether nodes with some other pod are out of question, be it one of its own."""
+    return bool((affinity.get(_APART) or {}).get(_REQUIRED))
+
+
 def _spread(app: str, everywhere: GlobalSpec) -> Manifest:
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
     spread: Manifest = {_PREFERRED: [{"weight": _WEIGHT, "podAffinityTerm": term}]}

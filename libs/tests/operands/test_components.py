@@ -94,6 +94,21 @@ def test_replicas_must_be_apart_where_that_is_required(required):
     assert (REQUIRED in affinity[APART]) is required
 
 
+@pytest.mark.parametrize(
+    ("spec", "surge", "unavailable"),
+    [
+        ({}, 1, 0),
+        (everywhere(requireDefaultPodAntiAffinityTerm=True), 0, 1),
+        (everywhere(affinity={APART: {REQUIRED: [{"topologyKey": "kubernetes.io/hostname"}]}}), 0, 1),
+    ],
+    ids=["anywhere", "apart", "apart by a term of one's own"],
+)
+def test_an_update_needs_no_node_more_than_replicas_that_must_be_apart_have(spec, surge, unavailable):
+    for name in ("admission", "binder", "kai-scheduler-default"):
+        strategy = deployment(name, **spec)["strategy"]
+        assert strategy["rollingUpdate"] == {"maxSurge": surge, "maxUnavailable": unavailable}
+
+
 def test_what_holds_for_all_reaches_every_pod():
     found = operands(
         **everywhere(

@@ -64,7 +64,10 @@ class GlobalSpec(Fields):
         AFFINITY, {}, meaning="Where pods go; sections of a component's own win."
     )
     require_default_pod_anti_affinity_term: bool = value(
-        SWITCH, False, meaning="Replicas must run on different nodes, instead of only preferring to."
+        SWITCH,
+        False,
+        meaning="Replicas must run on different nodes, instead of only preferring to; an update then ends "
+        "each before another takes its place.",
     )
     node_selector: Mapping[str, str] = value(LABELS, {}, meaning="Labels of the nodes that pods may use.")
     tolerations: tuple[Any, ...] = value(TOLERATIONS, (), meaning="Taints that pods tolerate.")
