@@ -6,7 +6,7 @@ resource constant that it names.
 
 import ast
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -372,7 +372,24 @@ def test_a_config_of_the_chart_asks_for_nothing_that_it_does_not_grant(helm, nam
     ],
 )
 def test_the_operator_is_told_what_its_chart_grants(helm, values, expected):
-    assert told_grants(helm.chart(values=values)) == expected
+    told = told_grants(helm.chart(values=values))
+    of_policies = {"reservation_label": "", "reservation_images": (), "scaling_images": ()}
+    assert replace(told, **of_policies) == expected
+
+
+def test_the_operator_is_told_which_label_and_images_policies_know(helm):
+    values = {
+        "admissionPolicies": {"reservationImages": ["mirror/kai:1"]},
+        "binder": {"args": {"resource-reservation-pod-image": "own/holder:2"}},
+        "global": {"resourceReservation": {"appLabel": "holder"}, "registry": "r", "tag": "3"},
+    }
+    told = told_grants(helm.chart(values=values))
+    assert told.reservation_label == "holder"
+    assert told.reservation_images == ("own/holder:2", "mirror/kai:1")
+    assert told.scaling_images == ("r/kai-scheduler:3", "mirror/kai:1")
+    values["admissionPolicies"]["enabled"] = False
+    told = told_grants(helm.chart(values=values))
+    assert (told.reservation_label, told.reservation_images, told.scaling_images) == ("", (), ())
 
 
 @pytest.mark.parametrize(

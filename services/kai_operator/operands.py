@@ -113,6 +113,9 @@ class KaiProduct:
             tag=self.tag,
         )
 
+    def _own(self) -> Facts:
+        return Facts(repository=self.repository, tag=self.tag)
+
     def _check(self, config: ConfigSpec) -> None:
         if config.namespace != self.namespace:
             problem = (
@@ -127,7 +130,7 @@ class KaiProduct:
                 f"{least.total_seconds():g}s to reach all processes, so it must be at least that"
             )
             raise Unusable([problem])
-        if self.grants is not None and (beyond := operands.beyond(config, self.grants)):
+        if self.grants is not None and (beyond := operands.beyond(config, self.grants, self._own())):
             raise Unusable([str(problem) for problem in beyond])
 
     def _with_pull_secret(self, config: ConfigSpec) -> ConfigSpec:

@@ -100,7 +100,12 @@ evictionConditions: {{ eq (include "kai.flagIsOn" (dict "values" $v.scheduler "f
 configMaps: {{ ne (include "kai.flagIsOff" (dict "values" $v.scheduler "flag" "wait-for-config-maps")) "true" }}
 namespaces: {{ eq (include "kai.groupsByNamespace" .) "true" }}
 priorities: {{ ternary (printf "%s/%s" $v.podgrouper.defaultPrioritiesConfigMapNamespace $priorities) "" (not (not $priorities)) | quote }}
-schedulerName: {{ ternary $v.global.schedulerName "" (eq (include "kai.policiesUsed" .) "true") | quote }}
+{{- if include "kai.policiesUsed" . }}
+schedulerName: {{ $v.global.schedulerName | quote }}
+reservationLabel: {{ $v.global.resourceReservation.appLabel | quote }}
+reservationImages: {{ include "kai.reservationImages" . }}
+scalingImages: {{ include "kai.scalingImages" . }}
+{{- end }}
 reservationNamespace: {{ $v.global.resourceReservation.namespace | quote }}
 reservationAccount: {{ $v.global.resourceReservation.serviceAccount | quote }}
 scalingNamespace: {{ include "kai.scalingNamespace" . | quote }}

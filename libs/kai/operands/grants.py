@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kai.operands.facts import Facts
+from kai.operands.manifests import Installation
 from kai.operands.spec.config import ConfigSpec
-from kai.operands.spec.fields import Fields, read_fields, value
+from kai.operands.spec.fields import Fields, ListOf, read_fields, value
 from kai.operands.spec.flags import switched
 from kai.operands.spec.kinds import OPTIONAL_NAME, SWITCH, TEXT
 from kai.operands.spec.problems import InvalidSpec, Place, Problem
@@ -23,6 +25,7 @@ _EVICTS: Final = "eviction-api"
 _CONDITIONS: Final = "update-pod-eviction-condition"
 _WAITS: Final = "wait-for-config-maps"
 _OF_CHART: Final = "scheduler.args"
+_RESERVATION_IMAGE: Final = "resource-reservation-pod-image"
 _NAMESPACES: Final = "namespace-label-selector"
 #: The account that the role of a Prometheus of ours is for.
 _PROMETHEUS: Final = "prometheus"
@@ -61,7 +64,16 @@ class Grants(Fields):
     reservation_account: str = value(
         OPTIONAL_NAME, "kai-resource-reservation", meaning="The account of theirs that has the role."
     )
+    reservation_label: str = value(
+        TEXT, "", meaning="Label app of reservation pods in policies; empty without policies."
+    )
+    reservation_images: tuple[str, ...] = value(
+        ListOf(TEXT), (), meaning="Images of reservation pods in policies; none without policies."
+    )
     scaling_namespace: str = value(OPTIONAL_NAME, "kai-scale-adjust", meaning="Where scaling pods may be.")
+    scaling_images: tuple[str, ...] = value(
+        ListOf(TEXT), (), meaning="Images of scaling pods in policies; none without policies."
+    )
 
 
 def read_grants(text: str) -> Grants:
@@ -82,11 +94,12 @@ def read_grants(text: str) -> Grants:
 
 
 # --- Config ------------------------------------------------------------------------------------
-def beyond(config: ConfigSpec, grants: Grants) -> list[Problem]:
+def beyond(config: ConfigSpec, grants: Grants, facts: Facts = Facts()) -> list[Problem]:  # noqa: B008 (frozen)
     """The fields of a Config that ask for more than its installation has rights for."""
     return [
         *_components(config, grants),
         *_names(config, grants),
+        *_images(Installation(config=config, facts=facts), grants),
         *_grouping(config, grants),
     ]
 
@@ -195,6 +208,15 @@ def _names(config: ConfigSpec, grants: Grants) -> Iterator[Problem]:
                 "rights were given there; set nodescaleadjuster.scalingPodNamespace of the chart",
             )
         )
+    if grants.reservation_label:
+        rows.append(
+            (
+                "binder.resourceReservation.appLabel",
+                reservation.app_label,
+                grants.reservation_label,
+                "policies know this label; set global.resourceReservation.appLabel of the chart",
+            )
+        )
     if config.prometheus.ours:
         rows.append(
             ("prometheus.instanceName", config.prometheus.instance_name, _PROMETHEUS, "it has the rights")
@@ -211,6 +233,42 @@ def _names(config: ConfigSpec, grants: Grants) -> Iterator[Problem]:
     for field, given, granted, why in rows:
         if given != granted:
             yield Problem(f"spec.{field}", f"is {given}; it must be {granted}: {why}")
+
+
+def _images(installation: Installation, grants: Grants) -> Iterator[Problem]:
+    """What pods run that are made for others. Tags are not looked at: they change with each release."""
+    binder, adjuster = installation.config.binder, installation.config.node_scale_adjuster
+    rows = [
+        (
+            "binder.resourceReservation.image",
+            binder.service.extra_args.get(_RESERVATION_IMAGE)
+            or installation.image(binder.resource_reservation.image),
+            grants.reservation_images,
+            "binder.resourceReservationImage",
+        )
+    ]
+    if adjuster.service.enabled:
+        rows.append(
+            (
+                "nodeScaleAdjuster.args.scalingPodImage",
+                installation.image(adjuster.args.scaling_pod_image),
+                grants.scaling_images,
+                "nodescaleadjuster.scalingPodImage",
+            )
+        )
+    for field, image, granted, said_by in rows:
+        if granted and _untagged(image) not in map(_untagged, granted):
+            yield Problem(
+                f"spec.{field}",
+                f"is {image}; policies know {', '.join(granted)}: set {said_by} of the chart, or name it in "
+                "admissionPolicies.reservationImages",
+            )
+
+
+def _untagged(image: str) -> str:
+    """Where an image is, of whichever version."""
+    folder, slash, name = image.partition("@")[0].rpartition("/")
+    return f"{folder}{slash}{name.partition(':')[0]}"
 
 
 def _grouping(config: ConfigSpec, grants: Grants) -> Iterator[Problem]:

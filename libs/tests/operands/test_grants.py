@@ -76,6 +76,24 @@ def test_what_asks_for_nothing_more_is_allowed():
             "it must be kai-scale-adjust",
         ),
         (
+            {"binder": {"resourceReservation": {"appLabel": "mine"}}},
+            {"reservation_label": "kai-resource-reservation"},
+            "spec.binder.resourceReservation.appLabel",
+            "set global.resourceReservation.appLabel of the chart",
+        ),
+        (
+            {"binder": {"resourceReservation": {"image": {"repository": "mirror:5000", "tag": "1"}}}},
+            {"reservation_images": ["registry/local/kai-scheduler:1", "mirror:5000/other:1"]},
+            "spec.binder.resourceReservation.image",
+            "is mirror:5000/kai-scheduler:1; policies know registry/local/kai-scheduler:1, mirror",
+        ),
+        (
+            {"nodeScaleAdjuster": {"service": {"enabled": True}, "args": {"scalingPodImage": {"name": "y"}}}},
+            {"node_scale_adjuster": True, "scaling_images": ["registry/local/kai-scheduler:1"]},
+            "spec.nodeScaleAdjuster.args.scalingPodImage",
+            "set nodescaleadjuster.scalingPodImage of the chart",
+        ),
+        (
             {},
             {"numa_placement_exporter": False},
             "spec.numaPlacementExporter.service.enabled",
@@ -160,6 +178,15 @@ def test_a_config_is_told_what_it_was_given_no_rights_for(spec, grants, field, p
         ({"global": {"schedulerName": "mine"}}, {}),
         ({"global": {"namespaceLabelSelector": {"team": "a"}}}, {"namespaces": True}),
         ({"binder": {"resourceReservation": {"namespace": "r"}}}, {"reservation_namespace": "r"}),
+        ({"nodeScaleAdjuster": {"args": {"scalingPodImage": {"name": "y"}}}}, {"scaling_images": ["x/y:1"]}),
+        (
+            {"binder": {"resourceReservation": {"image": {"repository": "mirror:5000", "tag": "2"}}}},
+            {"reservation_images": ["x/y:1", "mirror:5000/kai-scheduler@sha256:0123"]},
+        ),
+        (
+            {"binder": {"service": {"extraArgs": {"resource-reservation-pod-image": "mirror/holder:2"}}}},
+            {"reservation_images": ["mirror/holder:1"]},
+        ),
     ],
 )
 def test_what_there_are_rights_for_is_allowed(spec, grants):

@@ -1,10 +1,15 @@
+{{/* The images that reservation pods may have, as JSON. */}}
+{{- define "kai.reservationImages" -}}
+{{- $chosen := get (.Values.binder.args | default dict) "resource-reservation-pod-image" -}}
+{{- $image := $chosen | default (include "kai.image" (dict "root" . "image" .Values.binder.resourceReservationImage)) -}}
+{{- concat (list $image) .Values.admissionPolicies.reservationImages | toJson -}}
+{{- end -}}
 {{- define "kai.binderHolds" -}}
 {{- $user := include "kai.user" (dict "root" . "account" "binder") | quote -}}
 {{- $args := .Values.binder.args | default dict -}}
 {{- $reservation := .Values.global.resourceReservation -}}
 {{- $account := include "kai.text" (get $args "resource-reservation-service-account") | default $reservation.serviceAccount -}}
-{{- $image := get $args "resource-reservation-pod-image" | default (include "kai.image" (dict "root" . "image" .Values.binder.resourceReservationImage)) -}}
-{{- $images := concat (list $image) .Values.admissionPolicies.reservationImages -}}
+{{- $images := include "kai.reservationImages" . | fromJsonArray -}}
 # --- pods of users -----------------------------------------------------------------------------
 - accounts: [{{ $user }}]
   group: ""

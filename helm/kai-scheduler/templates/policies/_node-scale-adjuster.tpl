@@ -1,7 +1,11 @@
+{{/* The images that scaling pods may have, as JSON. */}}
+{{- define "kai.scalingImages" -}}
+{{- $image := include "kai.image" (dict "root" . "image" .Values.nodescaleadjuster.scalingPodImage) -}}
+{{- concat (list $image) .Values.admissionPolicies.reservationImages | toJson -}}
+{{- end -}}
 {{- define "kai.nodeScaleAdjusterHolds" -}}
 {{- $user := include "kai.user" (dict "root" . "account" "node-scale-adjuster") | quote -}}
-{{- $image := include "kai.image" (dict "root" . "image" .Values.nodescaleadjuster.scalingPodImage) -}}
-{{- $images := concat (list $image) .Values.admissionPolicies.reservationImages -}}
+{{- $images := include "kai.scalingImages" . | fromJsonArray -}}
 - accounts: [{{ $user }}]
   group: ""
   resources: [pods]
