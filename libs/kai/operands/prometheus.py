@@ -62,6 +62,8 @@ def _prometheus(installation: Installation) -> Manifest:
         "serviceMonitorNamespaceSelector": {},
         "podMonitorSelector": accounting,
         "podMonitorNamespaceSelector": {},
+        "ruleSelector": accounting,
+        "ruleNamespaceSelector": {},
         **({} if installation.openshift else {"securityContext": _USER}),
     }
     if spec.enable_persistent_storage:

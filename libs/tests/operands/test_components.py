@@ -290,6 +290,9 @@ def test_a_prometheus_of_ours_is_made_where_there_is_its_operator():
     label = made["serviceMonitorSelector"]["matchLabels"]
     monitor = found["ServiceMonitor", "queue-controller"]
     assert label.items() <= monitor["metadata"]["labels"].items()
+    # Metrics that a scheduler asks for may be those of a rule.
+    assert made["ruleSelector"] == made["serviceMonitorSelector"]
+    assert made["ruleNamespaceSelector"] == {}
 
 
 @pytest.mark.parametrize(
