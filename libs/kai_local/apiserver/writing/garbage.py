@@ -6,10 +6,12 @@ finalizers, grace periods and webhooks count.
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import structlog
 
+from kai.kube.backoff import Backoff
 from kai_local.apiserver.admission.builtin import NAMESPACES
 from kai_local.apiserver.calls.requests import DeleteOptions, Target, User, WriteOptions
 from kai_local.apiserver.errors import ApiFailure, Obj
@@ -21,8 +23,13 @@ from kai_local.apiserver.writing.registry import Registry
 
 _COLLECTOR: Final = User("system:serviceaccount:kube-system:generic-garbage-collector", ("system:masters",))
 _BREATH: Final = 64
+#: Seconds after which what was refused is tried again, the first time and at the longest.
+_FIRST_RETRY: Final = 0.1
+_LONGEST_RETRY: Final = 30.0
 
 StorageKey = tuple[str, str]
+Work = tuple[str, object]
+"""What is to be done, and about what."""
 Dependent = tuple[StorageKey, str, str]
 """Storage, namespace and name of an object that has owners."""
 
@@ -37,11 +44,12 @@ class GarbageCollector:
         self._catalogue = catalogue
         self._live: set[str] = set()
         self._dependents: dict[str, set[Dependent]] = {}
-        self._work: deque[tuple[str, object]] = deque()
+        self._work: deque[Work] = deque()
+        self._backoffs: dict[Work, Backoff] = {}
+        self._retries: dict[Work, asyncio.TimerHandle] = {}
         self._foreground: dict[Dependent, str] = {}
         self._definitions_going: set[str] = set()
         self._wake = asyncio.Event()
-        self.failures = 0
         for key, collection in registry.store.collections().items():  # of what else is part of the server
             self._attach(key, collection)
         registry.store.on_new_collection.append(self._attach)
@@ -105,27 +113,48 @@ class GarbageCollector:
     # --- the task ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until cancelled.
-
-        What fails is logged, counted and done with: the next change brings it back.
-        """
+        """Work until cancelled. What is refused is logged and tried again later, each time after longer."""
         done = 0
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._work:
-                kind, what = self._work.popleft()
-                try:
-                    await self._handle(kind, what)
-                except ApiFailure as failure:
-                    if failure.code not in (404, 409):
-                        self.failures += 1
-                        _log.warning(
-                            "garbage collection failed", work=kind, what=str(what), error=failure.message
-                        )
-                done += 1
-                if done % _BREATH == 0:
-                    await asyncio.sleep(0)
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._work:
+                    await self._try(self._work.popleft())
+                    done += 1
+                    if done % _BREATH == 0:
+                        await asyncio.sleep(0)
+        finally:
+            for timer in self._retries.values():
+                timer.cancel()
+
+    async def _try(self, work: Work) -> None:
+        try:
+            await self._handle(*work)
+        except ApiFailure as failure:
+            if failure.code != 404:  # what is gone needs no more of it
+                self._try_later(work, failure)
+                return
+        self._backoffs.pop(work, None)
+
+    def _try_later(self, work: Work, failure: ApiFailure) -> None:
+        if work in self._retries:
+            return
+        backoff = self._backoffs.setdefault(work, Backoff(initial=_FIRST_RETRY, maximum=_LONGEST_RETRY))
+        delay = backoff.next()
+        kind, what = work
+        _log.warning(
+            "garbage collection failed",
+            work=kind,
+            what=str(what),
+            error=failure.message,
+            retry_seconds=round(delay, 2),
+        )
+        self._retries[work] = asyncio.get_running_loop().call_later(delay, self._retry, work)
+
+    def _retry(self, work: Work) -> None:
+        del self._retries[work]
+        self._push(*work)
 
     async def _handle(self, kind: str, what: object) -> None:
         if kind == "owner gone":
@@ -146,12 +175,29 @@ class GarbageCollector:
         resource = self._catalogue.get(*key)
         return None if record is None or resource is None else (resource, record)
 
-    async def _delete(self, resource: Resource, record: Record, propagation: str) -> None:
+    async def _delete(
+        self, resource: Resource, record: Record, propagation: str, *, admitted: bool = False
+    ) -> None:
         version = resource.versions[resource.storage_version]
         target = Target(resource, version, record.namespace, record.name)
-        await self._registry.delete(
-            target, DeleteOptions(propagation=propagation, uid=record.uid), WriteOptions(_COLLECTOR)
-        )
+        options = DeleteOptions(propagation=propagation, uid=record.uid)
+        await self._registry.delete(target, options, WriteOptions(_COLLECTOR), admitted=admitted)
+
+    async def _delete_each(
+        self, items: Iterable[tuple[Resource, Record]], propagation: str, *, admitted: bool = False
+    ) -> None:
+        """Delete those that are not going yet. Raises the last ApiFailure, after all were tried."""
+        refused = None
+        for resource, record in items:
+            if "deletionTimestamp" in record.obj["metadata"]:
+                continue
+            try:
+                await self._delete(resource, record, propagation, admitted=admitted)
+            except ApiFailure as failure:
+                if failure.code != 404:
+                    refused = failure
+        if refused is not None:
+            raise refused
 
     async def _check(self, place: Dependent) -> None:
         """Delete an object all of whose owners are gone; drop references to those that are."""
@@ -205,9 +251,7 @@ class GarbageCollector:
         self, place: Dependent, resource: Resource, record: Record, dependents: list[tuple[Resource, Record]]
     ) -> None:
         self._foreground[place] = record.uid
-        for kind, dependent in dependents:
-            if "deletionTimestamp" not in dependent.obj["metadata"]:
-                await self._delete(kind, dependent, "Foreground")
+        await self._delete_each(dependents, "Foreground")
         left = [item for _, item in filter(None, map(self._find, self._dependents.get(record.uid, ())))]
         if any(_blocks(item, record.uid) for item in left):
             return
@@ -223,18 +267,11 @@ class GarbageCollector:
         record = self._registry.store.collection(NAMESPACES).get("", name)
         if record is None or "deletionTimestamp" not in record.obj["metadata"]:
             return
-        left = 0
-        for resource in list(self._catalogue):
-            if not resource.namespaced or resource.stored_as not in (None, resource.key):
-                continue
-            for item in list(self._registry.collection(resource).records(name)):
-                if "deletionTimestamp" not in item.obj["metadata"]:
-                    await self._delete(resource, item, "Background")
-            left += len(self._registry.collection(resource).records(name))
+        await self._delete_each(list(self._contents(name)), "Background")
         record = self._registry.store.collection(NAMESPACES).get("", name)
         namespaces = self._catalogue.get(*NAMESPACES)
         if (
-            not left
+            next(self._contents(name), None) is None
             and record is not None
             and namespaces is not None
             and record.obj["spec"].get("finalizers")
@@ -242,7 +279,14 @@ class GarbageCollector:
             metadata = dict(record.obj["metadata"])
             self._registry.store_update(namespaces, record, {**record.obj, "metadata": metadata, "spec": {}})
 
+    def _contents(self, namespace: str) -> Iterator[tuple[Resource, Record]]:
+        for resource in list(self._catalogue):
+            if resource.namespaced and resource.stored_as in (None, resource.key):
+                for record in self._registry.collection(resource).records(namespace):
+                    yield resource, record
+
     async def _empty_definition(self, name: str) -> None:
+        """Delete the objects of a definition that is going; nobody's admission is asked about these."""
         definitions = self._registry.store.collection(crds.KEY)
         record = definitions.get("", name)
         if record is None:
@@ -251,9 +295,8 @@ class GarbageCollector:
         resource = self._catalogue.get(spec["group"], spec["names"]["plural"])
         if resource is not None:
             collection = self._registry.collection(resource)
-            for item in list(collection.records()):
-                if "deletionTimestamp" not in item.obj["metadata"]:
-                    await self._delete(resource, item, "Background")
+            records = [(resource, item) for item in collection.records()]
+            await self._delete_each(records, "Background", admitted=True)
             if collection.count:
                 self._definitions_going.add(name)
                 return

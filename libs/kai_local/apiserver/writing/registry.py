@@ -376,7 +376,7 @@ class Registry:
     ) -> tuple[Record, bool]:
         """Delete an object, or begin to. Returns its last state and whether it is gone.
 
-        ``admitted``: admission was asked already, about the request that led to this.
+        ``admitted``: admission is not to be asked, since it was about the request that led to this.
         """
         for _ in range(_ATTEMPTS):
             record = self.find(target)

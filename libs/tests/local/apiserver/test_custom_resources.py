@@ -4,6 +4,9 @@ import re
 
 import pytest
 
+from libs.tests.local.apiserver.builders import a_refusal
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 SPEC = {
@@ -129,6 +132,17 @@ async def test_deleting_a_definition_takes_its_objects_along(api):
             await events.next()
     await api.gone(f"{CRDS}/widgets.example.com")
     await api.gone(WIDGETS)
+
+
+async def test_nobody_can_refuse_that_objects_go_with_their_definition(api):
+    await api.post(CRDS, a_definition())
+    await api.post(WIDGETS, a_widget())
+    policy, binding = a_refusal("w", resource="widgets", group="example.com")
+    await api.post(f"{ADMISSION}/validatingadmissionpolicies", policy)
+    await api.post(f"{ADMISSION}/validatingadmissionpolicybindings", binding)
+    assert (await api.call("DELETE", f"{WIDGETS}/w"))[0] == 422
+    await api.delete(f"{CRDS}/widgets.example.com")
+    await api.gone(f"{CRDS}/widgets.example.com")
 
 
 async def test_defaults_are_filled_and_unknown_fields_pruned(api):

@@ -3,8 +3,11 @@
 import pytest
 
 from deadlines import eventually
+from libs.tests.local.apiserver.builders import a_refusal
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
 
 async def an_owner(api, name="owner"):
@@ -23,6 +26,16 @@ def owned_by(*owners, name="child", block=False):
         for o in owners
     ]
     return {"metadata": {"name": name, "ownerReferences": references}}
+
+
+async def refuse_deletion(api, name, resource="configmaps"):
+    policy, binding = a_refusal(name, resource=resource)
+    await api.post(POLICIES, policy)
+    await api.post(BINDINGS, binding)
+
+
+async def no_longer_refuse(api):
+    await api.delete(f"{BINDINGS}/refusal")
 
 
 async def exists(api, name):
@@ -131,6 +144,42 @@ async def test_a_namespace_goes_with_everything_in_it(api):
     assert (await api.call("GET", "/api/v1/namespaces/team"))[0] == 200
     await api.patch("/api/v1/namespaces/team/configmaps/held", {"metadata": {"finalizers": None}})
     await api.gone("/api/v1/namespaces/team")
+
+
+async def test_a_namespace_goes_though_one_deletion_in_it_was_refused_at_first(api):
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+    for name in ("a", "b"):
+        await api.post("/api/v1/namespaces/team/configmaps", {"metadata": {"name": name}})
+    await refuse_deletion(api, "a")
+    await api.delete("/api/v1/namespaces/team")
+    await api.gone("/api/v1/namespaces/team/configmaps/b")
+    assert (await api.call("GET", "/api/v1/namespaces/team/configmaps/a"))[0] == 200
+    await no_longer_refuse(api)
+    await api.gone("/api/v1/namespaces/team")
+
+
+async def test_a_dependent_goes_though_its_deletion_was_refused_at_first(api):
+    owner = await an_owner(api)
+    for name in ("a", "b"):
+        await api.post(CONFIG_MAPS, owned_by(owner, name=name))
+    await refuse_deletion(api, "a")
+    await api.delete(f"{CONFIG_MAPS}/owner")
+    await api.gone(f"{CONFIG_MAPS}/b")
+    assert await exists(api, "a")
+    await no_longer_refuse(api)
+    await api.gone(f"{CONFIG_MAPS}/a")
+
+
+async def test_in_the_foreground_all_dependents_go_but_the_one_whose_deletion_is_refused(api):
+    owner = await an_owner(api)
+    for name in ("a", "b"):
+        await api.post(CONFIG_MAPS, owned_by(owner, name=name, block=True))
+    await refuse_deletion(api, "a")
+    await api.delete(f"{CONFIG_MAPS}/owner", {"propagationPolicy": "Foreground"})
+    await api.gone(f"{CONFIG_MAPS}/b")
+    assert await exists(api, "owner")
+    await no_longer_refuse(api)
+    await api.gone(f"{CONFIG_MAPS}/owner")
 
 
 async def test_the_namespaces_of_the_cluster_itself_stay(api):
