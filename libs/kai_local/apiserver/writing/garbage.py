@@ -47,7 +47,8 @@ class GarbageCollector:
         self._work: deque[Work] = deque()
         self._backoffs: dict[Work, Backoff] = {}
         self._retries: dict[Work, asyncio.TimerHandle] = {}
-        self._foreground: dict[Dependent, str] = {}
+        self._foreground: dict[str, Dependent] = {}
+        """Owners that wait for their dependents to go, by uid."""
         self._definitions_going: set[str] = set()
         self._wake = asyncio.Event()
         for key, collection in registry.store.collections().items():  # of what else is part of the server
@@ -65,11 +66,12 @@ class GarbageCollector:
         metadata = record.obj["metadata"]
         if change.kind == "DELETED":
             self._live.discard(record.uid)
+            self._foreground.pop(record.uid, None)
             self._forget_owners(place, metadata)
             if record.uid in self._dependents:
-                self._push("owner gone", record.uid)
+                self._push("owner leaves", record.uid)
             for uid in _owner_uids(metadata):
-                self._push("dependent gone", uid)
+                self._push("dependent changed", uid)
             if record.namespace and self._terminating(record.namespace):
                 self._push("namespace", record.namespace)
             for name in self._definitions_going:
@@ -81,14 +83,21 @@ class GarbageCollector:
             self._forget_owners(place, before)
             for uid in _owner_uids(metadata):
                 self._dependents.setdefault(uid, set()).add(place)
+            for uid in _owner_uids(before):
+                self._push("dependent changed", uid)
             self._push("check", place)
         if "deletionTimestamp" in metadata:
             self._follow_end(key, record, metadata)
 
     def _follow_end(self, key: StorageKey, record: Record, metadata: Obj) -> None:
-        finalizers = metadata.get("finalizers", ())
+        place, finalizers = (key, record.namespace, record.name), metadata.get("finalizers", ())
+        if FOREGROUND not in finalizers:
+            self._foreground.pop(record.uid, None)
+        elif record.uid not in self._foreground:
+            self._foreground[record.uid] = place
+            self._push("owner leaves", record.uid)
         if FOREGROUND in finalizers or ORPHAN in finalizers:
-            self._push("finalize", (key, record.namespace, record.name))
+            self._push("finalize", place)
         if key == NAMESPACES:
             self._push("namespace", record.name)
         if key == crds.KEY and crds.CLEANUP in finalizers:
@@ -157,17 +166,21 @@ class GarbageCollector:
         self._push(*work)
 
     async def _handle(self, kind: str, what: object) -> None:
-        if kind == "owner gone":
-            for place in sorted(self._dependents.get(str(what), ())):
+        if kind == "owner leaves":
+            for place in self._dependents_of(str(what)):
                 self._push("check", place)
-        elif kind == "dependent gone":
-            self._recheck_owner(str(what))
+        elif kind == "dependent changed":
+            if (owner := self._foreground.get(str(what))) is not None:
+                self._push("finalize", owner)
         elif kind == "namespace":
             await self._empty_namespace(str(what))
         elif kind == "definition":
             await self._empty_definition(str(what))
         elif isinstance(what, tuple):
-            await (self._check(what) if kind == "check" else self._finalize(what))
+            if kind == "check":
+                await self._check(what)
+            else:
+                self._finalize(what)
 
     def _find(self, place: Dependent) -> tuple[Resource, Record] | None:
         key, namespace, name = place
@@ -200,20 +213,27 @@ class GarbageCollector:
             raise refused
 
     async def _check(self, place: Dependent) -> None:
-        """Delete an object all of whose owners are gone; drop references to those that are."""
+        """Delete an object that no owner keeps; drop its references to those that do not where another does.
+
+        An owner that waits for its dependents to go keeps none.
+        """
         found = self._find(place)
         if found is None:
             return
         resource, record = found
-        references = record.obj["metadata"].get("ownerReferences") or []
-        kept = [reference for reference in references if reference["uid"] in self._live]
+        metadata = record.obj["metadata"]
+        if "deletionTimestamp" in metadata:
+            return
+        references = metadata.get("ownerReferences") or []
+        living = [reference for reference in references if reference["uid"] in self._live]
+        kept = [reference for reference in living if reference["uid"] not in self._foreground]
         if len(kept) == len(references):
             return
         if kept:
             self._store(resource, record, ownerReferences=kept)
             return
-        finalizers = record.obj["metadata"].get("finalizers", ())
-        await self._delete(resource, record, "Foreground" if FOREGROUND in finalizers else "Background")
+        foreground = living or FOREGROUND in metadata.get("finalizers", ())
+        await self._delete(resource, record, "Foreground" if foreground else "Background")
 
     def _store(self, resource: Resource, record: Record, **metadata: list[Obj] | list[str]) -> None:
         changed = {**record.obj["metadata"], **metadata}
@@ -221,45 +241,29 @@ class GarbageCollector:
             resource, record, {**record.obj, "metadata": {k: v for k, v in changed.items() if v != []}}
         )
 
-    def _recheck_owner(self, uid: str) -> None:
-        for place, owner in self._foreground.items():
-            if owner == uid:
-                self._push("finalize", place)
-
-    async def _finalize(self, place: Dependent) -> None:
+    def _finalize(self, place: Dependent) -> None:
         """Do what the deletion finalizers of an owner ask for, then take them away."""
         found = self._find(place)
-        if found is None:
-            self._foreground.pop(place, None)
+        if found is None or "deletionTimestamp" not in found[1].obj["metadata"]:
             return
         resource, record = found
         finalizers = record.obj["metadata"].get("finalizers") or []
-        dependents = [
-            item for item in map(self._find, sorted(self._dependents.get(record.uid, ()))) if item is not None
-        ]
         if ORPHAN in finalizers:
-            for kind, dependent in dependents:
+            for kind, dependent in filter(None, map(self._find, self._dependents_of(record.uid))):
                 references = dependent.obj["metadata"]["ownerReferences"]
                 self._store(
                     kind, dependent, ownerReferences=[r for r in references if r["uid"] != record.uid]
                 )
             self._store(resource, record, finalizers=[item for item in finalizers if item != ORPHAN])
-        elif FOREGROUND in finalizers:
-            await self._finalize_foreground(place, resource, record, dependents)
+        elif FOREGROUND in finalizers and not self._is_blocked(record.uid):
+            self._store(resource, record, finalizers=[item for item in finalizers if item != FOREGROUND])
 
-    async def _finalize_foreground(
-        self, place: Dependent, resource: Resource, record: Record, dependents: list[tuple[Resource, Record]]
-    ) -> None:
-        self._foreground[place] = record.uid
-        await self._delete_each(dependents, "Foreground")
-        left = [item for _, item in filter(None, map(self._find, self._dependents.get(record.uid, ())))]
-        if any(_blocks(item, record.uid) for item in left):
-            return
-        self._foreground.pop(place, None)
-        current = self._find(place)
-        if current is not None:
-            finalizers = current[1].obj["metadata"].get("finalizers") or []
-            self._store(resource, current[1], finalizers=[item for item in finalizers if item != FOREGROUND])
+    def _is_blocked(self, uid: str) -> bool:
+        dependents = filter(None, map(self._find, self._dependents.get(uid, ())))
+        return any(_blocks(dependent, uid) for _, dependent in dependents)
+
+    def _dependents_of(self, uid: str) -> list[Dependent]:
+        return sorted(self._dependents.get(uid, ()))
 
     # --- namespaces and definitions -----------------------------------------------------------------
 

@@ -108,6 +108,30 @@ async def test_in_the_foreground_the_owner_waits_for_those_that_block(api):
     await api.gone(f"{CONFIG_MAPS}/owner")
 
 
+async def test_in_the_foreground_what_another_owner_keeps_stays(api):
+    first, second = await an_owner(api, "first"), await an_owner(api, "second")
+    await api.post(CONFIG_MAPS, owned_by(first, second, block=True))
+    await api.delete(f"{CONFIG_MAPS}/first", {"propagationPolicy": "Foreground"})
+    await api.gone(f"{CONFIG_MAPS}/first")
+    child = (await api.get(f"{CONFIG_MAPS}/child"))["metadata"]
+    assert "deletionTimestamp" not in child
+    assert [reference["name"] for reference in child["ownerReferences"]] == ["second"]
+
+
+async def test_in_the_foreground_an_owner_waits_no_longer_for_what_is_no_longer_its_own(api):
+    owner = await an_owner(api)
+    child = owned_by(owner, block=True)
+    child["metadata"]["finalizers"] = ["example.com/wait"]
+    await api.post(CONFIG_MAPS, child)
+    await api.delete(f"{CONFIG_MAPS}/owner", {"propagationPolicy": "Foreground"})
+    await eventually(
+        lambda: api.get(f"{CONFIG_MAPS}/child"), lambda child: "deletionTimestamp" in child["metadata"]
+    )
+    await api.patch(f"{CONFIG_MAPS}/child", {"metadata": {"ownerReferences": None}})
+    await api.gone(f"{CONFIG_MAPS}/owner")
+    assert await exists(api, "child")
+
+
 async def test_pods_of_jobs_are_orphaned_only_when_nobody_said_otherwise(api):
     jobs, pods = "/apis/batch/v1/namespaces/default/jobs", "/api/v1/namespaces/default/pods"
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
