@@ -30,12 +30,15 @@ from kai_local.kubelet.nodes import (
     node_name,
     node_status,
 )
+from kai_local.kubelet.status import lost
 from kai_local.parts.objects import LocalPod
 from kai_local.parts.this_machine import runs_here
 from kai_local.parts.watches import Watches
 
 _WORKERS = 16
 _LEASE_SECONDS = 1200
+#: How long pods are left alone whose node is not there: those that watch nodes may be behind.
+_QUARANTINE_SECONDS = 40.0
 _POD_NETWORK = int(IPv4Address("10.244.0.0"))
 _POD_ADDRESSES = 2**16 - 2
 
@@ -68,7 +71,8 @@ class Kubelets:
         self._node_work: WorkQueue[str] = WorkQueue("nodes")
         self._references = References(client, self._work.add)
         self._ledgers: dict[str, NodeLedger] = {}
-        self._gone: set[str] = set()
+        #: When pods of nodes that are not there are given up.
+        self._gone: dict[str, float] = {}
         self._lives: dict[str, PodLife] = {}
         self._outbox: dict[str, list[Effect]] = {}
         self._events = EventRecorder(client, controller="kubelet")
@@ -113,12 +117,12 @@ class Kubelets:
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is None:
             if old is not None:
-                self._gone.add(old.metadata.name)
+                self._gone[old.metadata.name] = self._clock()
                 self._ledgers.pop(old.metadata.name, None)
                 self._wake_pods_of(old.metadata.name)
             return
         name = new.metadata.name
-        self._gone.discard(name)
+        self._gone.pop(name, None)
         ledger = self._ledgers.get(name)
         if ledger is None:
             ledger = self._ledgers[name] = NodeLedger(name)
@@ -213,10 +217,21 @@ class Kubelets:
             again_at = answer.again_at
             if life.missing is not None:
                 self._references.wait_for(life.missing, key)
-        elif pod.spec.node_name in self._gone:
-            outbox.append(Delete())
+        else:
+            again_at = self._give_up(pod, outbox)
         await self._send(pod, outbox)
         return None if again_at is None else max(0.0, again_at - self._clock())
+
+    def _give_up(self, pod: LocalPod, outbox: list[Effect]) -> float | None:
+        """Remove a pod whose node is not there, or say when to look again: the node may come into sight."""
+        now = self._clock()
+        gone_at = self._gone.setdefault(pod.spec.node_name, now + _QUARANTINE_SECONDS)
+        if now < gone_at and not pod.terminating:
+            return gone_at
+        if pod.metadata.finalizers and not pod.terminal:
+            outbox.append(PatchStatus(lost(now)))
+        outbox.append(Delete())
+        return None
 
     def _address(self) -> str:
         self._next_address = self._next_address % _POD_ADDRESSES + 1

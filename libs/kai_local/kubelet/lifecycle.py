@@ -6,6 +6,7 @@ what to write and when it wants to be called again. Times are Unix seconds.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from kai.kube.events import EventType
@@ -23,6 +24,10 @@ from kai_local.parts.objects import LocalPod
 _QUIET_SECONDS = 1.0
 _FIRST_CRASH_BACKOFF = 10.0
 _LONGEST_CRASH_BACKOFF = 300.0
+#: The exit code of a container that was killed.
+_KILLED = 137
+#: Reason and message of a pod that was active for too long.
+_OVERDUE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 
 # --- what to write -----------------------------------------------------------------------------
@@ -92,7 +97,7 @@ def recover(pod: LocalPod, ledger: NodeLedger) -> PodLife | None:
 def step(pod: LocalPod, life: PodLife, ledger: NodeLedger, cluster: Cluster, now: float) -> Step:
     """Take the pod as far as it can come at ``now``."""
     if pod.terminating:
-        return _terminate(pod, life, now)
+        return _terminate(pod, life, ledger, now)
     if pod.terminal:  # by us, or because somebody failed it
         life.stage = Stage.ENDED
         ledger.release(pod.metadata.uid)
@@ -100,11 +105,7 @@ def step(pod: LocalPod, life: PodLife, ledger: NodeLedger, cluster: Cluster, now
         rejected = _admit(pod, life, ledger, now)
         if rejected is not None:
             return rejected
-    if life.stage is Stage.WAITING:
-        return _start(pod, life, cluster, now)
-    if life.stage is Stage.RUNNING:
-        return _run(pod, life, ledger, now)
-    return Step()
+    return Step() if life.stage is Stage.ENDED else _live(pod, life, ledger, cluster, now)
 
 
 def _admit(pod: LocalPod, life: PodLife, ledger: NodeLedger, now: float) -> Step | None:
@@ -115,6 +116,21 @@ def _admit(pod: LocalPod, life: PodLife, ledger: NodeLedger, now: float) -> Step
         return Step((PatchStatus(status.rejected(answer, now)), report))
     life.stage, life.devices, life.waiting_since = Stage.WAITING, answer, now
     return None
+
+
+def _live(pod: LocalPod, life: PodLife, ledger: NodeLedger, cluster: Cluster, now: float) -> Step:
+    """Start the pod or go on with it, unless it has been active for longer than it may."""
+    if now >= _deadline(pod, life):
+        _kill(life, now)
+        ledger.release(pod.metadata.uid)
+        patch = PatchStatus(status.ended(pod, life, now, *_OVERDUE))
+        return Step((patch, Report("Normal", *_OVERDUE)))
+    waits = life.stage is Stage.WAITING
+    answer = _start(pod, life, cluster, now) if waits else _run(pod, life, ledger, now)
+    times = [] if answer.again_at is None else [answer.again_at]
+    if life.stage is not Stage.ENDED and (deadline := _deadline(pod, life)) < math.inf:
+        times.append(deadline)
+    return Step(answer.effects, min(times, default=None))
 
 
 def _start(pod: LocalPod, life: PodLife, cluster: Cluster, now: float) -> Step:
@@ -186,14 +202,34 @@ def _advance(pod: LocalPod, container: ContainerLife, now: float) -> bool:
     return True
 
 
-def _terminate(pod: LocalPod, life: PodLife, now: float) -> Step:
+def _terminate(pod: LocalPod, life: PodLife, ledger: NodeLedger, now: float) -> Step:
     """Somebody deleted the pod: its containers end when they are done or when their grace is over."""
     if life.asked_to_end_at is None:
         life.asked_to_end_at = now
     grace = pod.metadata.deletion_grace_period_seconds
     needed = terminate_seconds(pod) if life.stage is Stage.RUNNING else 0.0
     ends_at = life.asked_to_end_at + min(needed, 30.0 if grace is None else grace)
-    return Step((Delete(),)) if now >= ends_at else Step(again_at=ends_at)
+    if now < ends_at:
+        return Step(again_at=ends_at)
+    held = pod.metadata.finalizers and not pod.terminal and life.stage is not Stage.ENDED
+    _kill(life, now)
+    ledger.release(pod.metadata.uid)
+    # Whoever holds it by a finalizer is to see that it has ended; nobody else could.
+    return Step((PatchStatus(status.ended(pod, life, now)), Delete()) if held else (Delete(),))
+
+
+def _kill(life: PodLife, now: float) -> None:
+    """End the containers that have not ended on their own."""
+    life.stage = Stage.ENDED
+    for container in life.containers:
+        if container.running:
+            container.ends_at, container.exit_code = now, _KILLED
+        container.ended_at, container.restarts_at = container.ended_at or now, None
+
+
+def _deadline(pod: LocalPod, life: PodLife) -> float:
+    limit = pod.spec.active_deadline_seconds
+    return math.inf if limit is None else (life.started_at or life.waiting_since) + limit
 
 
 def _reserved_device(pod: LocalPod, life: PodLife) -> str:

@@ -55,17 +55,31 @@ def running(pod: LocalPod, life: PodLife, now: float) -> Json:
     return status
 
 
-def ended(pod: LocalPod, life: PodLife, now: float) -> Json:
-    """All containers have ended for good."""
-    failed = any(container.exit_code for container in life.containers)
+def ended(pod: LocalPod, life: PodLife, now: float, reason: str = "", message: str = "") -> Json:
+    """All containers have ended for good, or will never be made."""
+    failed = not life.containers or any(container.exit_code for container in life.containers)
     completed = "" if failed else "PodCompleted"
-    return {
+    status: Json = {
         "phase": "Failed" if failed else "Succeeded",
         "conditions": _conditions(
             pod, initialized=True, ready=False, started=False, now=now, reason=completed
         ),
-        "containerStatuses": _containers(pod, life),
     }
+    if life.containers:
+        status["containerStatuses"] = _containers(pod, life)
+    return status | ({"reason": reason, "message": message} if reason else {})
+
+
+def lost(now: float) -> Json:
+    """The node of the pod is no longer there."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByPodGC",
+        "message": "PodGC: node no longer exists",
+        "lastTransitionTime": rfc3339(now),
+    }
+    return {"phase": "Failed", "conditions": [condition]}
 
 
 def _conditions(

@@ -253,6 +253,47 @@ def test_a_pod_that_needs_time_to_end_gets_at_most_its_grace(needed: str, grace:
     assert step(deleted(pod, grace), life, node, NOTHING, NOW + waits).effects == (Delete(),)
 
 
+def test_a_deleted_pod_that_a_finalizer_holds_has_ended_and_gives_its_devices_back() -> None:
+    pod, life, node = a_pod(gpus=1, metadata={"finalizers": ["example.com/wait"]}), PodLife(), a_node(gpus=1)
+    pod = written(pod, patches(step(pod, life, node, NOTHING, NOW).effects)[0])
+    told, removed = step(deleted(pod), life, node, NOTHING, NOW + 1).effects
+    assert isinstance(told, PatchStatus)
+    assert told.status["phase"] == "Failed"
+    assert told.status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+    assert removed == Delete()
+    assert "u1" not in node
+    assert step(written(deleted(pod), told.status), life, node, NOTHING, NOW + 2).effects == (Delete(),)
+
+
+def test_a_deleted_pod_that_never_started_and_that_a_finalizer_holds_has_failed() -> None:
+    pod = a_pod(metadata={"finalizers": ["example.com/wait"]})
+    (told,) = patches(step(deleted(pod), PodLife(), a_node(), NOTHING, NOW).effects)
+    assert told["phase"] == "Failed"
+    assert "containerStatuses" not in told
+
+
+def test_a_pod_that_is_active_for_longer_than_it_may_has_failed() -> None:
+    pod, life, node = a_pod(gpus=1, activeDeadlineSeconds=5), PodLife(), a_node()
+    assert step(pod, life, node, NOTHING, NOW).again_at == NOW + 5
+    assert step(pod, life, node, NOTHING, NOW + 4).effects == ()
+    overdue = step(pod, life, node, NOTHING, NOW + 5)
+    (status,) = patches(overdue.effects)
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    terminated = status["containerStatuses"][0]["state"]["terminated"]
+    assert (terminated["exitCode"], terminated["finishedAt"]) == (137, "2027-01-15T08:00:05Z")
+    assert overdue.again_at is None
+    assert "u1" not in node
+
+
+def test_the_deadline_counts_for_a_pod_that_waits_too() -> None:
+    volume = {"name": "v", "configMap": {"name": "absent"}}
+    pod, life, node = a_pod(activeDeadlineSeconds=60, volumes=[volume]), PodLife(), a_node()
+    step(pod, life, node, NOTHING, NOW)
+    assert step(pod, life, node, NOTHING, NOW + 2).again_at == NOW + 60
+    (status,) = patches(step(pod, life, node, NOTHING, NOW + 60).effects)
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+
+
 def test_a_pod_whose_containers_take_time_to_be_made_waits_and_is_refused_at_once() -> None:
     late = {"annotations": {"kai.local/start-seconds": "20"}}
     pod, life, node = a_pod(gpus=1, metadata=late), PodLife(), a_node(gpus=1)
