@@ -20,19 +20,34 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete exactly this object. ``propagation`` as the API calls it."""
+    """Delete exactly this object. ``propagation`` as the API calls it.
+
+    ``finalizer`` is one that is taken off first.
+    """
 
     resource: Resource
     namespace: str
     name: str
     uid: str
     propagation: str = "Background"
+    finalizer: str = ""
 
     @classmethod
-    def of(cls, resource: Resource, obj: ApiObject) -> Self:
+    def of(cls, resource: Resource, obj: ApiObject, *, finalizer: str = "") -> Self:
         """Delete this one, and none of its name that came later."""
         meta = obj.metadata
-        return cls(resource, meta.namespace, meta.name, meta.uid)
+        return cls(resource, meta.namespace, meta.name, meta.uid, finalizer=finalizer)
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """Take a finalizer off exactly this object."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    finalizer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +61,7 @@ class Patch:
     subresource: str = ""
 
 
-Action = Create | Delete | Patch
+Action = Create | Delete | LetGo | Patch
 
 
 @dataclass(frozen=True, slots=True)

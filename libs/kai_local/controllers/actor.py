@@ -9,12 +9,12 @@ from typing import Any
 import structlog
 
 from kai.kube import resources
-from kai.kube.client import KubeClient
+from kai.kube.client import KubeClient, PatchKind
 from kai.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.forms import Form, forms, served
 from kai.kube.resources import Resource
-from kai_local.controllers.actions import Action, Create, Delete, Patch
+from kai_local.controllers.actions import Action, Create, Delete, LetGo, Patch
 from kai_local.controllers.expectations import Expectations
 
 _AT_ONCE = 16
@@ -45,8 +45,12 @@ class Actor:
             match action:
                 case Create(resource, namespace, body):
                     await self._create(resource, namespace, body, owner)
-                case Delete(resource, namespace, name, uid, propagation):
+                case Delete(resource, namespace, name, uid, propagation, finalizer):
+                    if finalizer:
+                        await self._let_go(resource, namespace, name, uid, finalizer)
                     await self._delete(resource, namespace, name, uid, propagation)
+                case LetGo(resource, namespace, name, uid, finalizer):
+                    await self._let_go(resource, namespace, name, uid, finalizer)
                 case Patch(resource, namespace, name, patch, subresource):
                     try:
                         await self._client.patch(
@@ -87,6 +91,15 @@ class Actor:
                 owner["apiVersion"], owner["kind"], namespace, owner["name"], owner["uid"]
             )
             self._events.emit(about, "Warning", "FailedCreate", why)
+
+    async def _let_go(self, resource: Resource, namespace: str, name: str, uid: str, finalizer: str) -> None:
+        metadata = {"uid": uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}
+        try:
+            await self._client.patch(
+                resource, name, {"metadata": metadata}, namespace=namespace, kind=PatchKind.STRATEGIC
+            )
+        except (NotFound, Conflict):  # gone already, or another one has its name
+            return
 
     async def _delete(
         self, resource: Resource, namespace: str, name: str, uid: str, propagation: str

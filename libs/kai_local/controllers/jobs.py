@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from kai.kube import resources
 from kai.model.objects import Json
 from kai.snapshot.times import rfc3339, seconds
-from kai_local.controllers.actions import Action, Create, Delete, Patch, Plan
+from kai_local.controllers import job_rules
+from kai_local.controllers.actions import Action, Create, Delete, LetGo, Patch, Plan
+from kai_local.controllers.job_counts import (
+    FINALIZER,
+    Tally,
+    is_tracked,
+    last_failure,
+    replaces_only_failed,
+    tally,
+)
+from kai_local.controllers.job_indexes import INDEX, index_of, is_indexed
 from kai_local.controllers.objects import (
     Workload,
     active,
@@ -19,56 +28,61 @@ from kai_local.controllers.objects import (
 )
 from kai_local.parts.objects import LocalPod
 
-_INDEX = "batch.kubernetes.io/job-completion-index"
 _FIRST_BACKOFF = 10.0
 _LONGEST_BACKOFF = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Tally:
-    """How far a Job has come. ``indexes`` are those completed, of an Indexed one."""
+def reconcile(job: Workload, pods: Sequence[LocalPod], now: float, *, failed_at: float = 0.0) -> Plan:
+    """Make the pods that are missing and say how far it has come. ``pods`` are those that it controls.
 
-    succeeded: int
-    failed: int
-    indexes: frozenset[int]
-    last_failure: float
-
-
-def reconcile(job: Workload, pods: Sequence[LocalPod], now: float) -> Plan:
-    """Make the pods that are missing and say how far it has come. ``pods`` are those that it controls."""
+    ``failed_at``: when one of its pods failed that is no longer there.
+    """
     finished = _finished_at(job)
     if job.terminating:
-        return Plan()
+        return Plan(_let_all_go(pods))
     if finished is not None:
-        return _after_the_end(job, finished, now)
-    alive, tally = active(pods), _tally(job, pods)
-    failure = _failure(job, alive, tally, now)
+        return _after_the_end(job, pods, finished, now)
+    alive, count = active(pods), tally(job, pods)
+    failure = job_rules.end_by_failure(job, pods) or _failure(job, alive, count, now)
     if failure is not None:
-        return Plan([*_deletions(alive), *_write(job, tally, [], now, failed=failure)])
-    if _complete(job, alive, tally):
-        return Plan([*_deletions(alive), *_write(job, tally, [], now, complete=True)])
+        return Plan([*_deletions(alive), *_write(job, count, [], now, failed=failure)])
+    enough = job_rules.end_by_success(job, count.indexes) or _completion(job, alive, count)
+    if enough is not None:
+        return Plan([*_deletions(alive), *_write(job, count, [], now, complete=enough)])
+    actions: list[Action] = [let_go(pod) for pod in count.done_with]
     if job.spec.get("suspend"):
-        return Plan([*_deletions(alive), *_write(job, tally, [], now)])
-    wait = _backoff(tally) - (now - tally.last_failure) if tally.failed else 0.0
-    actions: list[Action] = []
+        return Plan([*actions, *_deletions(alive), *_write(job, count, [], now)])
+    wait = _backoff(count) - (now - max(failed_at, last_failure(pods))) if count.failed else 0.0
     if wait <= 0:
-        actions += _fill(job, alive, tally)
-    actions += _write(job, tally, alive, now)
+        ending = [pod for pod in pods if pod.terminating and not pod.terminal]
+        actions += _fill(job, alive, ending if replaces_only_failed(job) else [], count)
+    actions += _write(job, count, alive, now)
     times = [t for t in (wait if wait > 0 else None, _deadline_in(job, now)) if t is not None]
     return Plan(actions, min(times, default=None))
 
 
-def _fill(job: Workload, alive: Sequence[LocalPod], tally: _Tally) -> list[Action]:
+def let_go(pod: LocalPod) -> LetGo:
+    """Nobody has to count this pod any more."""
+    meta = pod.metadata
+    return LetGo(resources.PODS, meta.namespace, meta.name, meta.uid, FINALIZER)
+
+
+def _let_all_go(pods: Iterable[LocalPod]) -> list[Action]:
+    return [let_go(pod) for pod in pods if is_tracked(pod)]
+
+
+def _fill(job: Workload, alive: Sequence[LocalPod], ending: Sequence[LocalPod], count: Tally) -> list[Action]:
+    """Make what is missing; those that are ``ending`` still have their places."""
     parallelism, completions = int(job.spec.get("parallelism", 1)), job.spec.get("completions")
     if completions is None:
-        wanted = parallelism if not tally.succeeded else len(alive)
+        wanted = parallelism if not count.succeeded else len(alive)
     else:
-        wanted = min(parallelism, int(completions) - tally.succeeded)
+        wanted = min(parallelism, int(completions) - count.succeeded)
     surplus = by_worth(alive)[: max(0, len(alive) - wanted)]
     actions: list[Action] = _deletions(surplus)
-    missing = wanted - len(alive)
-    if missing > 0 and _indexed(job):
-        busy = {_index_of(pod) for pod in alive} | tally.indexes
+    missing = wanted - len(alive) - len(ending)
+    if missing > 0 and is_indexed(job):
+        busy = {index_of(pod) for pod in [*alive, *ending]} | count.indexes
         free = (index for index in range(int(completions or 0)) if index not in busy)
         actions += [_new_pod(job, index) for index, _ in zip(free, range(missing), strict=False)]
     else:
@@ -86,56 +100,42 @@ def _new_pod(job: Workload, index: int | None) -> Create:
     }
     pod = pod_from_template(job.template, owner_reference("batch/v1", "Job", job), labels=labels)
     pod["metadata"]["generateName"] = f"{meta.name}-"
+    pod["metadata"].setdefault("finalizers", []).append(FINALIZER)
     if index is not None:
         pod["metadata"]["generateName"] = f"{meta.name}-{index}-"
-        pod["metadata"]["labels"][_INDEX] = pod["metadata"]["annotations"][_INDEX] = str(index)
+        pod["metadata"]["labels"][INDEX] = pod["metadata"]["annotations"][INDEX] = str(index)
         pod["spec"].setdefault("hostname", f"{meta.name}-{index}")
         for container in [*(pod["spec"].get("initContainers") or ()), *(pod["spec"].get("containers") or ())]:
             environment = container.setdefault("env", [])
             if all(variable.get("name") != "JOB_COMPLETION_INDEX" for variable in environment):
-                field = {"fieldRef": {"fieldPath": f"metadata.labels['{_INDEX}']"}}
+                field = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
                 environment.append({"name": "JOB_COMPLETION_INDEX", "valueFrom": field})
     return Create(resources.PODS, meta.namespace, pod)
 
 
 def _deletions(pods: Iterable[LocalPod]) -> list[Action]:
-    return [Delete.of(resources.PODS, pod) for pod in pods]
+    """Pods that nobody is to count."""
+    return [Delete.of(resources.PODS, pod, finalizer=FINALIZER if is_tracked(pod) else "") for pod in pods]
 
 
-# --- how far it has come -----------------------------------------------------------------------
-def _tally(job: Workload, pods: Sequence[LocalPod]) -> _Tally:
-    """Counts never fall: a pod that ended counts when it is no longer there, too."""
-    done = [pod for pod in pods if pod.status.phase == "Succeeded"]
-    failed = [pod for pod in pods if pod.status.phase == "Failed"]
-    indexes: set[int] = set()
-    succeeded = max(len(done), int(job.status.get("succeeded") or 0))
-    if _indexed(job):
-        indexes = _parse_indexes(str(job.status.get("completedIndexes") or ""))
-        indexes |= {index for pod in done if (index := _index_of(pod)) is not None}
-        succeeded = len(indexes)
-    return _Tally(
-        succeeded=succeeded,
-        failed=max(len(failed), int(job.status.get("failed") or 0)),
-        indexes=frozenset(indexes),
-        last_failure=max(map(_ended_at, failed), default=0.0),
-    )
-
-
-def _complete(job: Workload, alive: Sequence[LocalPod], tally: _Tally) -> bool:
+# --- whether it has ended -------------------------------------------------------------------------
+def _completion(job: Workload, alive: Sequence[LocalPod], count: Tally) -> tuple[str, str] | None:
     completions = job.spec.get("completions")
     if completions is None:
-        return tally.succeeded > 0 and not alive
-    return tally.succeeded >= int(completions)
+        complete = count.succeeded > 0 and not alive
+    else:
+        complete = count.succeeded >= int(completions)
+    return ("CompletionsReached", "Reached expected number of succeeded pods") if complete else None
 
 
-def _failure(job: Workload, alive: Sequence[LocalPod], tally: _Tally, now: float) -> tuple[str, str] | None:
+def _failure(job: Workload, alive: Sequence[LocalPod], count: Tally, now: float) -> tuple[str, str] | None:
     restarts = sum(
         int(status.get("restartCount") or 0)
         for pod in alive
         if pod.spec.restart_policy == "OnFailure"
         for status in pod.status.container_statuses or ()
     )
-    if tally.failed + restarts > int(job.spec.get("backoffLimit", 6)):
+    if count.failed + restarts > int(job.spec.get("backoffLimit", 6)):
         return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
     remaining = _deadline_in(job, now)
     if remaining is not None and remaining <= 0:
@@ -150,38 +150,31 @@ def _deadline_in(job: Workload, now: float) -> float | None:
     return started + float(limit) - now
 
 
-def _backoff(tally: _Tally) -> float:
-    return float(min(_FIRST_BACKOFF * 2 ** min(tally.failed - 1, 10), _LONGEST_BACKOFF))
-
-
-def _ended_at(pod: LocalPod) -> float:
-    ends = [
-        seconds((status.get("state") or {}).get("terminated", {}).get("finishedAt"))
-        for status in pod.status.container_statuses or ()
-    ]
-    return max(ends, default=0.0) or seconds(pod.metadata.creation_timestamp)
+def _backoff(count: Tally) -> float:
+    return float(min(_FIRST_BACKOFF * 2 ** min(count.failed - 1, 10), _LONGEST_BACKOFF))
 
 
 # --- status ------------------------------------------------------------------------------------
 def _write(
     job: Workload,
-    tally: _Tally,
+    count: Tally,
     alive: Sequence[LocalPod],
     now: float,
     *,
-    complete: bool = False,
+    complete: tuple[str, str] | None = None,
     failed: tuple[str, str] | None = None,
 ) -> list[Action]:
+    """Write the status; of one that has ended everything is counted, since nobody will look again."""
     at, suspended = rfc3339(now), bool(job.spec.get("suspend"))
     status: Json = {
         "active": len(alive),
         "ready": sum(pod.ready for pod in alive),
-        "succeeded": tally.succeeded,
-        "failed": tally.failed,
+        **count.counts,
         "startTime": None if suspended else job.status.get("startTime") or at,
     }
-    if _indexed(job):
-        status["completedIndexes"] = _format_indexes(tally.indexes)
+    if complete or failed:
+        status |= {"succeeded": count.succeeded, "failed": count.failed}
+        status["uncountedTerminatedPods"] = {"succeeded": [], "failed": []}
     if complete:
         status["completionTime"] = at
     conditions = _conditions(job, at, suspended=suspended, complete=complete, failed=failed)
@@ -194,7 +187,12 @@ def _write(
 
 
 def _conditions(
-    job: Workload, at: str, *, suspended: bool, complete: bool, failed: tuple[str, str] | None
+    job: Workload,
+    at: str,
+    *,
+    suspended: bool,
+    complete: tuple[str, str] | None,
+    failed: tuple[str, str] | None,
 ) -> list[Json]:
     wanted: list[tuple[str, bool, str, str]] = []
     was_suspended = any(c.get("type") == "Suspended" for c in job.status.get("conditions") or ())
@@ -203,8 +201,7 @@ def _conditions(
     elif was_suspended:
         wanted.append(("Suspended", False, "JobResumed", "Job resumed"))
     if complete:
-        reached = ("CompletionsReached", "Reached expected number of succeeded pods")
-        wanted += [("SuccessCriteriaMet", True, *reached), ("Complete", True, *reached)]
+        wanted += [("SuccessCriteriaMet", True, *complete), ("Complete", True, *complete)]
     if failed:
         wanted += [("FailureTarget", True, *failed), ("Failed", True, *failed)]
     before = {str(c.get("type")): c for c in job.status.get("conditions") or ()}
@@ -229,43 +226,13 @@ def _finished_at(job: Workload) -> float | None:
     return None
 
 
-def _after_the_end(job: Workload, finished: float, now: float) -> Plan:
+def _after_the_end(job: Workload, pods: Iterable[LocalPod], finished: float, now: float) -> Plan:
     """A finished Job is deleted when its time to live is over."""
-    lifetime = job.spec.get("ttlSecondsAfterFinished")
+    actions, lifetime = _let_all_go(pods), job.spec.get("ttlSecondsAfterFinished")
     if lifetime is None:
-        return Plan()
+        return Plan(actions)
     remaining = finished + float(lifetime) - now
     if remaining > 0:
-        return Plan(again_in=remaining)
+        return Plan(actions, again_in=remaining)
     meta = job.metadata
-    return Plan([Delete(resources.JOBS, meta.namespace, meta.name, meta.uid)])
-
-
-# --- indexes -----------------------------------------------------------------------------------
-def _indexed(job: Workload) -> bool:
-    return job.spec.get("completionMode") == "Indexed"
-
-
-def _index_of(pod: LocalPod) -> int | None:
-    text = pod.annotations.get(_INDEX, "")
-    return int(text) if text.isdecimal() else None
-
-
-def _parse_indexes(text: str) -> set[int]:
-    """``0-2,5`` as numbers."""
-    found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
-
-
-def _format_indexes(indexes: Iterable[int]) -> str:
-    """Numbers as ``0-2,5``."""
-    runs: list[list[int]] = []
-    for index in sorted(indexes):
-        if runs and index == runs[-1][1] + 1:
-            runs[-1][1] = index
-        else:
-            runs.append([index, index])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    return Plan([*actions, Delete(resources.JOBS, meta.namespace, meta.name, meta.uid)])

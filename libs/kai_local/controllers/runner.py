@@ -20,6 +20,7 @@ from kai_local.controllers.actions import Plan
 from kai_local.controllers.actor import Actor
 from kai_local.controllers.devices import DeviceClaims
 from kai_local.controllers.expectations import Expectations
+from kai_local.controllers.job_counts import is_tracked, last_failure
 from kai_local.controllers.objects import Workload
 from kai_local.controllers.placing import Placing
 from kai_local.controllers.storage import Storage
@@ -62,6 +63,9 @@ class Controllers:
         self._client = client
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue("workloads")
+        self._orphans: WorkQueue[str] = WorkQueue("orphans")
+        #: When a pod of a Job failed last, by the uid of the Job.
+        self._failed_at: dict[str, float] = {}
         self._expectations = Expectations(clock)
         self._events = EventRecorder(client, controller="kai-local-controllers")
         self._actor = Actor(client, self._expectations, self._events)
@@ -92,6 +96,7 @@ class Controllers:
             await self._watches.ready.wait()
             tasks.create_task(self._events.run())
             tasks.create_task(self._queue.run(self._work, workers=_WORKERS))
+            tasks.create_task(self._orphans.run(self._let_orphan_go, workers=1))
             tasks.create_task(self._placing.run())
             tasks.create_task(self._storage.run())
             tasks.create_task(self._device_claims.run())
@@ -104,13 +109,24 @@ class Controllers:
             self._seen(old, new)
             if new is not None:
                 self._queue.add((kind, new.key))
+            elif old is not None:
+                self._leave(old.metadata.uid)
             self._wake_owner(new or old, 0.0)
 
         return changed
 
+    def _leave(self, owner: str) -> None:
+        """Nobody counts the pods of a Job that is gone."""
+        self._failed_at.pop(owner, None)
+        for pod in self._pods.by_index("owner", owner):
+            if is_tracked(pod):
+                self._orphans.add(pod.key)
+
     def _pod_changed(self, old: LocalPod | None, new: LocalPod | None) -> None:
         self._seen(old, new)
         self._wake_owner(new or old, _SETTLE_SECONDS)
+        if new is not None and is_tracked(new) and not self._is_counted(new):
+            self._orphans.add(new.key)
         if new is None and old is not None:
             self._wake_deployment(old)
 
@@ -145,7 +161,18 @@ class Controllers:
             replica_set = self._workloads["ReplicaSet"].get(f"{gone.metadata.namespace}/{owner.name}")
             self._wake_owner(replica_set, _SETTLE_SECONDS)
 
+    def _is_counted(self, pod: LocalPod) -> bool:
+        """Whether the Job of the pod is there, which is to count it."""
+        owner = controller_of(pod)
+        job = self._workloads["Job"].get(f"{pod.metadata.namespace}/{owner.name}") if owner else None
+        return job is not None and owner is not None and job.metadata.uid == owner.uid
+
     # --- what to do ----------------------------------------------------------------------------
+    async def _let_orphan_go(self, key: str) -> None:
+        pod = self._pods.get(key)
+        if pod is not None and is_tracked(pod) and not self._is_counted(pod):
+            await self._actor.carry_out([jobs.let_go(pod)], pod.metadata.uid)
+
     async def _work(self, key: Key) -> float | None:
         kind, name = key
         workload = self._workloads[kind].get(name)
@@ -173,7 +200,10 @@ class Controllers:
             case "DaemonSet":
                 return daemon_sets.reconcile(workload, self._pods_of(uid), list(self._nodes), now)
             case "Job":
-                return jobs.reconcile(workload, self._pods_of(uid), now)
+                pods = self._pods_of(uid)
+                failed_at = max(self._failed_at.get(uid, 0.0), last_failure(pods))
+                self._failed_at[uid] = failed_at
+                return jobs.reconcile(workload, pods, now, failed_at=failed_at)
             case _:
                 return cron_jobs.reconcile(workload, self._owned("Job", uid), now)
 

@@ -440,3 +440,19 @@ async def test_both_event_apis_show_the_same_events(api):
     )
     assert len(found["items"]) == 1
     assert (await api.get("/apis/events.k8s.io/v1/namespaces/default/events/e"))["note"] == "text"
+
+
+@pytest.mark.parametrize(("plural", "path"), [("jobs", "spec"), ("cronjobs", "spec.jobTemplate.spec")])
+async def test_who_asks_for_what_no_controller_keeps_to_is_told(api, plural, path):
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    spec = {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 1, "template": template}
+    if plural == "cronjobs":
+        spec = {"schedule": "@daily", "jobTemplate": {"spec": spec}}
+    headers = {"Authorization": f"Bearer {api.server.admin_token}"}
+    url = f"{api.server.url}/apis/batch/v1/namespaces/default/{plural}"
+    async with api.session.post(
+        url, json={"metadata": {"name": "j"}, "spec": spec}, headers=headers
+    ) as answer:
+        assert answer.status == 201
+        (told,) = answer.headers.getall("Warning")
+    assert f"{path}.backoffLimitPerIndex" in told

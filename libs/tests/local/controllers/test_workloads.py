@@ -12,10 +12,12 @@ import pytest
 from kai.kube.errors import Forbidden
 from kai.kube.resources import PODS
 from kai.model.objects import Node, NodeStatus, ObjectMeta, Taint
+from kai.snapshot.times import rfc3339
 from kai_local.controllers import daemon_sets, deployments, jobs, replica_sets, stateful_sets
-from kai_local.controllers.actions import Create, Delete, Patch, Plan
+from kai_local.controllers.actions import Create, Delete, LetGo, Patch, Plan
 from kai_local.controllers.actor import Actor
 from kai_local.controllers.expectations import Expectations
+from kai_local.controllers.job_counts import FINALIZER, last_failure
 from kai_local.controllers.objects import Workload
 from kai_local.parts.objects import LocalPod
 from kai_local.parts.watches import controller_of
@@ -46,6 +48,8 @@ class World:
         self.writes = 0
         #: Whether pods that are deleted are still there until :meth:`end_pods`.
         self.lingering = False
+        #: When a pod of a Job failed last.
+        self.failed_at = 0.0
 
     def add(self, plural: str, body: Json) -> None:
         number = next(self.numbers)
@@ -73,13 +77,20 @@ class World:
             match action:
                 case Create(resource, _, body):
                     self.add(resource.plural, body)
-                case Delete(resource, _, name, uid):
+                case Delete(resource, _, name, uid, _, finalizer):
                     meta = self.objects[resource.plural, name]["metadata"]
                     assert meta["uid"] == uid
-                    if self.lingering and resource is PODS:
+                    meta["finalizers"] = [one for one in meta.get("finalizers") or () if one != finalizer]
+                    if meta["finalizers"] or (self.lingering and resource is PODS):
                         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
                         continue
                     del self.objects[resource.plural, name]
+                case LetGo(resource, _, name, uid, finalizer):
+                    meta = self.objects[resource.plural, name]["metadata"]
+                    assert meta["uid"] == uid
+                    meta["finalizers"].remove(finalizer)
+                    if meta.get("deletionTimestamp") and not meta["finalizers"]:
+                        del self.objects[resource.plural, name]
                 case Patch(resource, _, name, patch, _):
                     self.objects[resource.plural, name] = merge(self.objects[resource.plural, name], patch)
 
@@ -101,7 +112,9 @@ class World:
                 case "statefulsets":
                     plan = stateful_sets.reconcile(obj, self.owned("pods", uid), self.now)
                 case "jobs":
-                    plan = jobs.reconcile(obj, self.owned("pods", uid), self.now)
+                    pods = self.owned("pods", uid)
+                    self.failed_at = max(self.failed_at, last_failure(pods))
+                    plan = jobs.reconcile(obj, pods, self.now, failed_at=self.failed_at)
                 case _:
                     raise AssertionError(plural)
             self.carry_out(plan)
@@ -128,6 +141,14 @@ class World:
         self.objects = {
             key: body for key, body in self.objects.items() if not body["metadata"].get("deletionTimestamp")
         }
+
+    def delete(self, pod: LocalPod) -> None:
+        """Somebody deletes a pod: it is gone once no finalizer holds it."""
+        if pod.metadata.finalizers:
+            meta = self.objects["pods", pod.metadata.name]["metadata"]
+            meta |= {"deletionTimestamp": rfc3339(self.now + 30), "deletionGracePeriodSeconds": 30}
+        else:
+            del self.objects["pods", pod.metadata.name]
 
     def set_status(self, pod: LocalPod, status: Json) -> None:
         self.objects["pods", pod.metadata.name]["status"] = status
@@ -367,6 +388,180 @@ def test_a_job_that_fails_too_often_has_failed() -> None:
     status = world.get("jobs", "job").status
     assert status["failed"] == 2
     assert status["conditions"][-1]["reason"] == "BackoffLimitExceeded"
+
+
+def test_a_deleted_pod_counts_as_a_failure() -> None:
+    world = World()
+    a_job(world, backoffLimit=0)
+    world.step()
+    world.make_ready()
+    world.delete(world.pods()[0])
+    world.step()
+    status = world.get("jobs", "job").status
+    assert status["failed"] == 1
+    assert status["conditions"][-1]["reason"] == "BackoffLimitExceeded"
+    world.step()
+    assert world.pods() == []
+
+
+def test_a_deleted_pod_is_replaced_after_a_pause_though_it_is_gone() -> None:
+    world = World()
+    a_job(world)
+    world.step()
+    world.make_ready()
+    world.delete(world.pods()[0])
+    for _ in range(3):
+        world.step()
+    assert world.pods() == []
+    assert world.get("jobs", "job").status["failed"] == 1
+    world.now += 10
+    world.step()
+    assert len(world.pods()) == 1
+
+
+def test_no_pod_is_made_again_for_those_that_ended_well_and_are_gone() -> None:
+    world = World()
+    a_job(world, completions=3)
+    made = set()
+    for _ in range(12):
+        world.step()
+        for pod in world.pods():
+            made.add(pod.metadata.uid)
+            if pod.terminal:
+                world.delete(pod)
+            else:
+                world.end(pod)
+    assert len(made) == 3
+    assert world.get("jobs", "job").status["succeeded"] == 3
+
+
+def test_a_pod_is_held_until_it_has_been_counted_and_counted_once() -> None:
+    world = World()
+    a_job(world, completions=2)
+    world.step()
+    world.end(world.pods()[0])
+    uid = world.pods()[0].metadata.uid
+    world.step()
+    status = world.get("jobs", "job").status
+    assert (status["succeeded"], status["uncountedTerminatedPods"]["succeeded"]) == (0, [uid])
+    assert world.pods()[0].metadata.finalizers == [FINALIZER]
+    world.step()
+    assert not world.pods()[0].metadata.finalizers
+    for _ in range(2):
+        world.step()
+        status = world.get("jobs", "job").status
+        assert (status["succeeded"], status["uncountedTerminatedPods"]["succeeded"]) == (1, [])
+
+
+@pytest.mark.parametrize("ending", [{"activeDeadlineSeconds": 60}, {"suspend": True}])
+def test_pods_that_the_controller_deletes_itself_do_not_count(ending: Json) -> None:
+    world = World()
+    a_job(world, parallelism=2, completions=2)
+    world.step()
+    world.now += 60
+    change(world, "jobs", "job", **ending)
+    for _ in range(3):
+        world.step()
+    assert world.pods() == []
+    assert not world.get("jobs", "job").status["failed"]
+
+
+def test_nothing_of_a_job_that_has_ended_or_is_deleted_is_held() -> None:
+    world = World()
+    a_job(world)
+    world.step()
+    world.end(world.pods()[0])
+    world.step()
+    world.step()
+    assert not world.pods()[0].metadata.finalizers
+    a_job(other := World())
+    other.step()
+    other.objects["jobs", "job"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    other.step()
+    assert not other.pods()[0].metadata.finalizers
+
+
+def a_policy(action: str, **match: Any) -> Json:
+    return {"podFailurePolicy": {"rules": [{"action": action, **match}]}, "podReplacementPolicy": "Failed"}
+
+
+DISRUPTED = {"onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
+def test_a_failure_that_the_job_ignores_does_not_count() -> None:
+    world = World()
+    a_job(world, backoffLimit=0, **a_policy("Ignore", **DISRUPTED))
+    world.step()
+    (pod,) = world.pods()
+    world.set_status(pod, {"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True"}]})
+    world.step()
+    assert len([one for one in world.pods() if not one.terminal]) == 1
+    assert not world.get("jobs", "job").status["failed"]
+    (alive,) = [one for one in world.pods() if not one.terminal]
+    world.end(alive, "Failed")
+    world.step()
+    assert world.get("jobs", "job").status["conditions"][-1]["reason"] == "BackoffLimitExceeded"
+
+
+@pytest.mark.parametrize(
+    ("exits", "ends"),
+    [
+        ({"operator": "In", "values": [42]}, True),
+        ({"operator": "In", "values": [1]}, False),
+        ({"operator": "NotIn", "values": [1]}, True),
+        ({"operator": "In", "values": [42], "containerName": "other"}, False),
+    ],
+)
+def test_a_failure_may_end_the_job_by_its_exit_code(exits: Json, ends: bool) -> None:
+    world = World()
+    a_job(world, **a_policy("FailJob", onExitCodes=exits))
+    world.step()
+    ended = {"name": "c", "state": {"terminated": {"exitCode": 42}}}
+    world.set_status(world.pods()[0], {"phase": "Failed", "containerStatuses": [ended]})
+    world.step()
+    conditions = world.get("jobs", "job").status.get("conditions") or [{}]
+    assert (conditions[-1].get("reason") == "PodFailurePolicy") is ends
+
+
+def test_a_job_that_replaces_only_what_has_failed_waits_for_what_is_deleted() -> None:
+    world = World()
+    a_job(world, podReplacementPolicy="Failed")
+    world.step()
+    world.make_ready()
+    world.delete(world.pods()[0])
+    world.step()
+    assert len(world.pods()) == 1
+    assert not world.get("jobs", "job").status["failed"]
+    world.end(world.pods()[0], "Failed")
+    for _ in range(3):
+        world.step()
+        world.now += 3600
+    assert [pod.terminating for pod in world.pods()] == [False]
+    assert world.get("jobs", "job").status["failed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "enough"),
+    [
+        ({"succeededIndexes": "1"}, [1]),
+        ({"succeededCount": 2}, [0, 2]),
+        ({"succeededIndexes": "0-1", "succeededCount": 1}, [1]),
+    ],
+)
+def test_a_job_may_be_done_when_some_of_its_indexes_are(rule: Json, enough: list[int]) -> None:
+    world = World()
+    spec = {"completions": 3, "parallelism": 3, "completionMode": "Indexed"}
+    a_job(world, **spec, successPolicy={"rules": [rule]})
+    world.step()
+    for place, index in enumerate(enough):
+        assert not world.get("jobs", "job").status.get("conditions"), place
+        world.end(world.pods()[index])
+        world.step()
+    conditions = world.get("jobs", "job").status["conditions"]
+    assert {c["type"]: c["reason"] for c in conditions} == {
+        "SuccessCriteriaMet": "SuccessPolicy",
+        "Complete": "SuccessPolicy",
+    }
 
 
 def test_a_failed_pod_is_replaced_after_a_pause() -> None:
