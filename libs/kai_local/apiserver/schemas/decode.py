@@ -37,6 +37,8 @@ def render(path: Path) -> str:
 def decode(node: Node, value: Any, old: Any, path: Path, unknown: list[str]) -> Any:
     """``value`` without nulls and unknown fields (whose paths are appended), quantities made canonical.
 
+    Of the strings and quantities of a map or a list a null is the empty one, and stays.
+
     What is the same object as in ``old`` was read before and is taken as it is.
 
     Raises:
@@ -53,7 +55,10 @@ def decode(node: Node, value: Any, old: Any, path: Path, unknown: list[str]) -> 
         items = node.items
         if items is None:
             return value
-        return [decode(items, item, None, (path, i), unknown) for i, item in enumerate(value)]
+        return [
+            decode(items, _zero(items) if item is None else item, None, (path, i), unknown)
+            for i, item in enumerate(value)
+        ]
     if node.quantity:
         return _quantity(value, path)
     if kind == "string":
@@ -84,9 +89,19 @@ def _decode_object(node: Node, value: Any, old: Any, path: Path, unknown: list[s
         child = properties.get(key) if properties is not None else additional
         if child is None:
             unknown.append(render((path, key)))
-        elif member is not None:
+            continue
+        if member is None and properties is None:
+            member = _zero(child)
+        if member is not None:
             read[key] = decode(child, member, before.get(key), (path, key), unknown)
     return read
+
+
+def _zero(node: Node) -> str | None:
+    """What null is in a map or a list, where it is not as if nothing were there."""
+    if node.quantity:
+        return "0"
+    return "" if node.type == "string" and not node.time else None
 
 
 def _mismatch(value: Any, wanted: str, path: Path) -> DecodeError:

@@ -456,3 +456,22 @@ async def test_who_asks_for_what_no_controller_keeps_to_is_told(api, plural, pat
         assert answer.status == 201
         (told,) = answer.headers.getall("Warning")
     assert f"{path}.backoffLimitPerIndex" in told
+
+
+async def test_a_null_in_a_map_or_a_list_of_strings_is_the_empty_string(api):
+    container = {
+        "name": "c",
+        "image": "i",
+        "args": ["a", None],
+        "resources": {"limits": {"example.com/x": None}},
+    }
+    body = {
+        "metadata": {"name": "p", "labels": {"a": None}},
+        "spec": {"nodeSelector": {"pool/gpu": None}, "hostname": None, "containers": [container]},
+    }
+    made = await api.post("/api/v1/namespaces/default/pods?fieldValidation=Strict", body)
+    assert made["metadata"]["labels"] == {"a": ""}
+    assert made["spec"]["nodeSelector"] == {"pool/gpu": ""}
+    assert "hostname" not in made["spec"]
+    assert made["spec"]["containers"][0]["args"] == ["a", ""]
+    assert made["spec"]["containers"][0]["resources"]["limits"] == {"example.com/x": "0"}
