@@ -24,7 +24,7 @@ _TYPES: Final = {
 def prune(node: Node, value: Any, path: Path, unknown: list[str]) -> Any:
     """``value`` without fields that the schema does not know; their paths are appended to ``unknown``.
 
-    The value itself comes back when nothing had to go.
+    A field that is null and may not be counts as absent. The value itself comes back when nothing had to go.
     """
     if isinstance(value, dict):
         return _prune_object(node, value, path, unknown)
@@ -42,7 +42,9 @@ def _prune_object(node: Node, value: Obj, path: Path, unknown: list[str]) -> Obj
             kept[key] = member
             continue
         child = node.child(key)
-        if child is not None:
+        if child is not None and member is None and not child.nullable:
+            changed = True
+        elif child is not None:
             kept[key] = prune(child, member, (path, key), unknown)
             changed = changed or kept[key] is not member
         elif node.preserve_unknown:
@@ -54,18 +56,15 @@ def _prune_object(node: Node, value: Obj, path: Path, unknown: list[str]) -> Obj
 
 
 def fill_defaults(node: Node, value: Any) -> Any:
-    """``value`` with the schema's defaults where a field is absent, or null and not nullable."""
+    """``value`` with the schema's defaults where a field is absent."""
     if isinstance(value, dict):
         filled = None
         for key, child in (node.properties or {}).items():
             if not child.deep_default:
                 continue
-            member = value.get(key)
-            if member is None and not (key in value and child.nullable):
-                if not child.has_default:
-                    continue
-                member = child.default
-            new = fill_defaults(child, member)
+            if key not in value and not child.has_default:
+                continue
+            new = fill_defaults(child, value.get(key, child.default))
             if new is not value.get(key):
                 filled = dict(value) if filled is None else filled
                 filled[key] = new
@@ -77,18 +76,6 @@ def fill_defaults(node: Node, value: Any) -> Any:
     if isinstance(value, list) and node.items is not None and node.items.deep_default:
         return [fill_defaults(node.items, item) for item in value]
     return value
-
-
-def drop_nulls(node: Node, value: Any) -> Any:
-    """``value`` without nulls in fields that have a default and may not be null: they count as absent."""
-    if not isinstance(value, dict):
-        return value
-    absent = [
-        key
-        for key, child in (node.properties or {}).items()
-        if child.has_default and not child.nullable and key in value and value[key] is None
-    ]
-    return {key: member for key, member in value.items() if key not in absent} if absent else value
 
 
 def validate(node: Node, value: Any, path: Path, causes: list[Cause]) -> None:

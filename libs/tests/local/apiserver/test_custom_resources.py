@@ -171,9 +171,10 @@ INVALID = {
         'spec.size: Invalid value: "string": spec.size in body must be of type integer: "string"',
     ),
     "null": (
-        {"size": None},
-        'spec.size: Invalid value: "null": spec.size in body must be of type integer: "null"',
+        {"tags": [None]},
+        'spec.tags[0]: Invalid value: "null": spec.tags[0] in body must be of type string: "null"',
     ),
+    "null of a required field": ({"size": None}, "spec.size: Required value"),
     "minimum": (
         {"size": -1},
         "spec.size: Invalid value: -1: spec.size in body should be greater than or equal to 0",
@@ -229,6 +230,15 @@ async def test_what_the_schema_allows_is_stored(api, spec):
     await api.post(CRDS, a_definition())
     made = await api.post(WIDGETS, a_widget(**spec))
     assert made["spec"] == {"size": 5, "color": "red", **spec}
+
+
+async def test_a_null_where_none_may_be_is_as_if_nothing_were_there(api):
+    await api.post(CRDS, a_definition())
+    spec = {"title": None, "port": None, "parts": None, "labels": {"a": None, "b": "c"}, "color": None}
+    strict = f"{WIDGETS}?fieldValidation=Strict"
+    made = await api.post(strict, a_widget(**spec, free={"a": None}, maybe=None))
+    expected = {"size": 5, "color": "red", "labels": {"b": "c"}, "free": {"a": None}, "maybe": None}
+    assert made["spec"] == expected
 
 
 async def test_a_transition_rule_holds_from_the_first_change_on(api):
