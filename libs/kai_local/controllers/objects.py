@@ -16,7 +16,7 @@ _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class Workload(ApiObject):
-    """A Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob."""
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob or PodDisruptionBudget."""
 
     spec: Json = msgspec.field(default_factory=dict)
     status: Json = msgspec.field(default_factory=dict)

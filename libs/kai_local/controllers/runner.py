@@ -15,7 +15,15 @@ from kai.kube.reflector import Reflector
 from kai.kube.store import Store
 from kai.kube.workqueue import WorkQueue
 from kai.model.objects import ApiObject, Node
-from kai_local.controllers import cron_jobs, daemon_sets, deployments, jobs, replica_sets, stateful_sets
+from kai_local.controllers import (
+    cron_jobs,
+    daemon_sets,
+    deployments,
+    disruption_budgets,
+    jobs,
+    replica_sets,
+    stateful_sets,
+)
 from kai_local.controllers.actions import Plan
 from kai_local.controllers.actor import Actor
 from kai_local.controllers.devices import DeviceClaims
@@ -40,6 +48,7 @@ _WORKLOADS = (
     resources.DAEMON_SETS,
     resources.JOBS,
     resources.CRON_JOBS,
+    resources.PDBS,
 )
 
 _log = structlog.get_logger(__name__)
@@ -127,6 +136,7 @@ class Controllers:
         self._wake_owner(new or old, _SETTLE_SECONDS)
         if new is not None and is_tracked(new) and not self._is_counted(new):
             self._orphans.add(new.key)
+        self._wake_budgets(old, new)
         if new is None and old is not None:
             self._wake_deployment(old)
 
@@ -153,6 +163,12 @@ class Controllers:
             self._queue.add_after(key, delay)
         else:
             self._queue.add(key)
+
+    def _wake_budgets(self, *states: LocalPod | None) -> None:
+        for budget in self._workloads["PodDisruptionBudget"]:
+            means = disruption_budgets.meant_by(budget)
+            if any(pod is not None and means(pod) for pod in states):
+                self._queue.add_after(("PodDisruptionBudget", budget.key), _SETTLE_SECONDS)
 
     def _wake_deployment(self, gone: LocalPod) -> None:
         """One that recreates its pods waits for this, which the status of its ReplicaSet does not show."""
@@ -204,6 +220,9 @@ class Controllers:
                 failed_at = max(self._failed_at.get(uid, 0.0), last_failure(pods))
                 self._failed_at[uid] = failed_at
                 return jobs.reconcile(workload, pods, now, failed_at=failed_at)
+            case "PodDisruptionBudget":
+                meant = filter(disruption_budgets.meant_by(workload), self._pods)
+                return disruption_budgets.reconcile(workload, list(meant), now)
             case _:
                 return cron_jobs.reconcile(workload, self._owned("Job", uid), now)
 

@@ -175,16 +175,18 @@ class Subresources:
             body = await self._admitted("Eviction", "policy/v1", body, target, options)
         record = self._registry.find(target)
         wanted = (body or {}).get("deleteOptions") or {}
+        dry_run = options.dry_run or wanted.get("dryRun") == ["All"]
         phase = (record.obj.get("status") or {}).get("phase", "")
-        if phase != "Pending" and not has_ended(phase):
-            count_eviction(self._registry, record)
+        going = "deletionTimestamp" in record.obj["metadata"]
+        if phase != "Pending" and not has_ended(phase) and not going:
+            count_eviction(self._registry, record, dry_run=dry_run)
         preconditions = wanted.get("preconditions") or {}
         delete = DeleteOptions(
             grace_seconds=wanted.get("gracePeriodSeconds"),
             propagation=wanted.get("propagationPolicy"),
             uid=preconditions.get("uid"),
             resource_version=preconditions.get("resourceVersion"),
-            dry_run=options.dry_run or wanted.get("dryRun") == ["All"],
+            dry_run=dry_run,
         )
         plain = Target(target.resource, target.version, target.namespace, target.name)
         await self._registry.delete(plain, delete, options, admitted=True)

@@ -6,6 +6,7 @@ from kai_local.apiserver.errors import ApiFailure, Obj
 from kai_local.apiserver.kinds import selectors
 from kai_local.apiserver.store.storage import Record
 from kai_local.apiserver.writing.registry import Registry
+from kai_local.parts.budgets import desired_healthy
 
 BUDGETS: Final = ("policy", "poddisruptionbudgets")
 
@@ -19,10 +20,7 @@ def _status(registry: Registry, budget: Record) -> Obj:
         for record in registry.store.collection(("", "pods")).records(budget.namespace)
         if selector.matches(record.obj["metadata"].get("labels"))
     ]
-    if "maxUnavailable" in spec:
-        wanted = len(pods) - _share(spec["maxUnavailable"], len(pods))
-    else:
-        wanted = _share(spec.get("minAvailable", 1), len(pods))
+    wanted = desired_healthy(spec, len(pods))
     healthy = sum(map(_is_healthy, pods))
     return {
         "disruptionsAllowed": max(healthy - wanted, 0),
@@ -31,20 +29,16 @@ def _status(registry: Registry, budget: Record) -> Obj:
     }
 
 
-def _share(amount: int | str, total: int) -> int:
-    """A number of pods, given as one or as a percentage (rounded up)."""
-    if isinstance(amount, int):
-        return amount
-    return -(-int(amount.removesuffix("%")) * total // 100)
-
-
 def _is_healthy(pod: Obj) -> bool:
+    return _is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
+
+
+def _is_ready(pod: Obj) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
-    return ready and "deletionTimestamp" not in pod["metadata"]
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
 
 
-def count_eviction(registry: Registry, pod: Record) -> None:
+def count_eviction(registry: Registry, pod: Record, *, dry_run: bool) -> None:
     """Count the eviction against the pod's budget, if it has one.
 
     Raises:
@@ -57,13 +51,23 @@ def count_eviction(registry: Registry, pod: Record) -> None:
     kept = "observedGeneration" in status
     if not kept:
         status = _status(registry, budget)
+    if not _is_ready(pod.obj) and _spares_unready(budget, status):
+        return
     if status.get("disruptionsAllowed", 0) <= 0:
         raise _refusal(budget, status)
-    if kept:
+    if kept and not dry_run:
         disrupted = {**status.get("disruptedPods", {}), pod.name: registry.clock.stamp()}
         new = {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1, "disruptedPods": disrupted}
         obj = {**budget.obj, "metadata": dict(budget.obj["metadata"]), "status": new}
         registry.store.collection(BUDGETS).put(obj)
+
+
+def _spares_unready(budget: Record, status: Obj) -> bool:
+    """Whether pods that are not ready may go, whatever is allowed."""
+    if budget.obj["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+    return bool(healthy >= wanted > 0)
 
 
 def _budget_of(registry: Registry, pod: Record) -> Record | None:

@@ -376,6 +376,43 @@ async def test_a_budget_that_nobody_looks_after_is_worked_out_when_asked(api, bu
     assert statuses == [201] * evicted + [429] * (3 - evicted)
 
 
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+
+
+async def a_guarded_pod(api, *, ready, status=None, **spec):
+    await api.post(PODS, a_pod(metadata={"labels": {"app": "a"}}))
+    await api.post(f"{PODS}/p/binding", a_binding())
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    await api.patch(f"{PODS}/p/status", {"status": {"phase": "Running", "conditions": conditions}})
+    spec = {"selector": {"matchLabels": {"app": "a"}}, **spec}
+    await api.post(BUDGETS, {"metadata": {"name": "b"}, "spec": spec})
+    told = {"observedGeneration": 1, **(status or {})}
+    await api.patch(f"{BUDGETS}/b/status", {"status": told})
+
+
+@pytest.mark.parametrize(
+    ("policy", "healthy", "code"),
+    [("AlwaysAllow", 0, 201), ("IfHealthyBudget", 1, 201), ("IfHealthyBudget", 0, 429)],
+)
+async def test_a_pod_that_is_not_ready_may_be_evicted_where_its_budget_says_so(api, policy, healthy, code):
+    status = {"disruptionsAllowed": 0, "currentHealthy": healthy, "desiredHealthy": 1}
+    await a_guarded_pod(api, ready=False, status=status, minAvailable=1, unhealthyPodEvictionPolicy=policy)
+    assert (await api.call("POST", f"{PODS}/p/eviction", {}))[0] == code
+
+
+async def test_a_pod_that_is_going_and_one_that_is_evicted_only_to_see_charge_no_budget(api):
+    await a_guarded_pod(api, ready=True, status={"disruptionsAllowed": 2}, minAvailable=1)
+
+    async def left():
+        return (await api.get(f"{BUDGETS}/b"))["status"]["disruptionsAllowed"]
+
+    await api.post(f"{PODS}/p/eviction", {"deleteOptions": {"dryRun": ["All"]}})
+    assert await left() == 2
+    for _ in range(2):
+        await api.post(f"{PODS}/p/eviction", {})
+        assert await left() == 1
+
+
 CRON_JOBS = {
     "too few fields": ({"schedule": "bad"}, 'spec.schedule: Invalid value: "bad": expected exactly 5 fields'),
     "no field": ({"schedule": "a b c d !"}, "failed to parse"),

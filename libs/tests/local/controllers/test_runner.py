@@ -11,7 +11,7 @@ import pytest
 
 from deadlines import eventually, within
 from kai.kube.client import KubeClient
-from kai.kube.resources import JOBS, PODS
+from kai.kube.resources import JOBS, PDBS, PODS
 from kai.model.objects import Json
 from kai_local.apiserver.serving.server import ApiServer
 from kai_local.controllers.runner import Controllers
@@ -80,3 +80,22 @@ async def test_the_pods_of_a_job_that_is_orphaned_are_held_by_nothing(cluster: K
     await eventually(lambda: pods_of(cluster, "Running"))
     await cluster.delete(JOBS, "job", namespace="default", propagation="Orphan")
     await eventually(lambda: finalizers(cluster), lambda found: found == [[]])
+
+
+async def test_a_budget_says_how_many_may_be_evicted_and_counts_who_is(cluster: KubeClient) -> None:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    await cluster.create(PDBS, {"metadata": {"name": "b"}, "spec": spec}, namespace="default")
+    for name in ("a", "b"):
+        template = a_template()
+        pod = {**template, "metadata": {**template["metadata"], "name": name}}
+        await cluster.create(PODS, pod, namespace="default")
+
+    async def allowed() -> int | None:
+        budget = await cluster.get(PDBS, "b", namespace="default")
+        found: int | None = budget.get("status", {}).get("disruptionsAllowed")
+        return found
+
+    await eventually(allowed, lambda found: found == 1)
+    await cluster.create_subresource(PODS, "a", "eviction", {"metadata": {"name": "a"}}, namespace="default")
+    await eventually(lambda: pods_of(cluster), lambda pods: len(pods) == 1)
+    await eventually(allowed, lambda found: found == 0)
