@@ -6,12 +6,17 @@ Ownership is tracked from the first apply of an object on; what stood there befo
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from kai_local.apiserver.errors import ApiFailure, Obj
 from kai_local.apiserver.patches import fieldsets
 from kai_local.apiserver.patches.fieldsets import FieldPath
 from kai_local.apiserver.schemas.schema import Node
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
+#: The manager of ``kubectl apply --server-side``, and where it keeps what it applied without that.
+_KUBECTL: Final = "kubectl"
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,9 @@ def apply(
 ) -> Obj:
     """The live object after the configuration was applied to it.
 
+    kubectl may change what it applied on its own side before: who applies on the server's side from now on
+    need not force it.
+
     Raises:
         ApiFailure: (409) another writer owns a field that would change, and ``force`` is off.
     """
@@ -99,8 +107,11 @@ def apply(
         owners[first] = (set(current), live["metadata"].get("creationTimestamp", stamp))
     wanted = fieldsets.owned(node, config)
     conflicts = _conflicts(owners, writer, wanted, current)
-    if conflicts and not force:
-        raise _conflict(conflicts)
+    applied = _last_applied(live, writer)
+    allowed = fieldsets.owned(node, applied).keys() if applied is not None else set()
+    refused = {other: left for other, paths in conflicts.items() if (left := paths - allowed)}
+    if refused and not force:
+        raise _conflict(refused)
     for other, paths in conflicts.items():
         owners[other] = (owners[other][0] - paths, owners[other][1])
     previous = owners.get(writer, (set(), ""))[0]
@@ -108,8 +119,29 @@ def apply(
     shared: set[FieldPath] = set().union(*(paths for other, (paths, _) in owners.items() if other != writer))
     abandoned = _abandoned(previous - wanted.keys(), shared)
     merged = fieldsets.merge(node, live, _mergeable(config))
-    merged = fieldsets.remove(node, merged, abandoned)
-    return _write(merged, owners)
+    merged = _write(fieldsets.remove(node, merged, abandoned), owners)
+    return merged if applied is None else _note_applied(merged, config)
+
+
+def _last_applied(live: Obj, writer: Writer) -> Obj | None:
+    """What kubectl applied on its own side, where the writer is kubectl, too."""
+    text = (live["metadata"].get("annotations") or {}).get(_LAST_APPLIED)
+    if text is None or writer.manager != _KUBECTL:
+        return None
+    try:
+        applied = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return None
+    return applied if applied.get("apiVersion") == writer.api_version else None
+
+
+def _note_applied(obj: Obj, config: Obj) -> Obj:
+    """The object with the configuration as what kubectl applied last."""
+    annotations = obj["metadata"].get("annotations") or {}
+    if _LAST_APPLIED not in annotations:
+        return obj
+    text = msgspec.json.encode(_mergeable(config), order="sorted").decode() + "\n"
+    return {**obj, "metadata": {**obj["metadata"], "annotations": {**annotations, _LAST_APPLIED: text}}}
 
 
 def unchanged_but_for_time(old: Obj, new: Obj) -> bool:

@@ -39,6 +39,12 @@ def merge(node: Node | None, target: Any, patch: Obj) -> Obj:
             continue
         child = node.child(key) if node is not None else None
         merged[key] = _member(child, merged.get(key), value, patch.get(_ORDER + key))
+    for key, order in patch.items():
+        name = key.removeprefix(_ORDER)
+        if key.startswith(_ORDER) and name not in patch and isinstance(merged.get(name), list):
+            child = node.child(name) if node is not None else None
+            if child is not None and child.merge:
+                merged[name] = _member(child, merged[name], [], order)
     for key, values in patch.items():
         if key.startswith(_DELETE_FROM):
             name = key.removeprefix(_DELETE_FROM)

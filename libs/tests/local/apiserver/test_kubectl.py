@@ -78,6 +78,15 @@ async def test_a_deployment_is_applied_changed_and_deleted(kubectl):
     assert "No resources found" in await good(kubectl, "get deployments")
 
 
+async def test_a_deployment_is_applied_by_kubectl_and_then_by_the_server(kubectl):
+    await good(kubectl, "apply -f -", DEPLOYMENT)
+    for replicas in (4, 5):
+        edited = DEPLOYMENT.replace("replicas: 2", f"replicas: {replicas}")
+        assert "serverside-applied" in await good(kubectl, "apply --server-side -f -", edited)
+    assert "web" in await good(kubectl, "apply -f -", edited)
+    assert await good(kubectl, "get deployment web -o jsonpath={.spec.replicas}") == "5"
+
+
 async def test_pods_are_shown_as_anybody_likes(kubectl, api):
     await good(kubectl, "create -f -", POD)
     await api.post(

@@ -44,6 +44,21 @@ STRATEGIC = {
         },
         spec(containers=[{"name": "c"}, {"name": "a"}, {"name": "b"}]),
     ),
+    "an order alone is an order": (
+        spec(initContainers=[{"name": "a"}, {"name": "b"}]),
+        spec(**{"$setElementOrder/initContainers": [{"name": "b"}, {"name": "a"}]}),
+        spec(initContainers=[{"name": "b"}, {"name": "a"}]),
+    ),
+    "an order alone of values": (
+        {"metadata": {"finalizers": ["a", "b"]}},
+        {"metadata": {"$setElementOrder/finalizers": ["b", "a"]}},
+        {"metadata": {"finalizers": ["b", "a"]}},
+    ),
+    "an order of what is not there": (
+        spec(containers=[{"name": "a"}]),
+        spec(**{"$setElementOrder/initContainers": [{"name": "b"}]}),
+        spec(containers=[{"name": "a"}]),
+    ),
     "tolerations are atomic": (
         spec(tolerations=[{"key": "a"}]),
         spec(tolerations=[{"key": "b"}]),

@@ -1,5 +1,7 @@
 """Server-side apply: ownership, conflicts, and what happens to fields nobody wants any more."""
 
+import json
+
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 
@@ -121,3 +123,32 @@ async def test_an_apply_without_a_manager_is_refused(api):
     )
     assert status == 422
     assert "fieldManager: Required value" in answer["message"]
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+async def applied_by_the_client(api, **more):
+    """A Deployment as ``kubectl apply`` makes it."""
+    body = a_deployment(replicas=2)
+    kept = {LAST_APPLIED: json.dumps(body)}
+    body = {**body, "metadata": {**body["metadata"], "annotations": kept}, "spec": {**body["spec"], **more}}
+    await api.post(f"{DEPLOYMENTS}?fieldManager=kubectl-client-side-apply", body)
+
+
+async def test_kubectl_takes_over_what_it_applied_on_its_own_side(api):
+    await applied_by_the_client(api)
+    status, _ = await api.apply(f"{DEPLOYMENTS}/d", a_deployment(replicas=3), "somebody")
+    assert status == 409
+    status, taken = await api.apply(f"{DEPLOYMENTS}/d", a_deployment(replicas=3), "kubectl")
+    assert (status, taken["spec"]["replicas"]) == (200, 3)
+    assert json.loads(taken["metadata"]["annotations"][LAST_APPLIED])["spec"]["replicas"] == 3
+
+
+async def test_kubectl_does_not_take_over_what_it_did_not_apply(api):
+    await applied_by_the_client(api, minReadySeconds=5)
+    status, answer = await api.apply(
+        f"{DEPLOYMENTS}/d", a_deployment(replicas=3, minReadySeconds=7), "kubectl"
+    )
+    assert status == 409
+    assert [cause["field"] for cause in answer["details"]["causes"]] == [".spec.minReadySeconds"]
