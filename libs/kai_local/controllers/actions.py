@@ -51,6 +51,26 @@ class LetGo:
 
 
 @dataclass(frozen=True, slots=True)
+class Adopt:
+    """Give exactly this object, as it was seen, an owner (reference) and finalizers more."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    owner: Json
+    finalizers: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, resource: Resource, obj: ApiObject, owner: Json, *finalizers: str) -> Self:
+        """Take over this one."""
+        meta = obj.metadata
+        version = meta.resource_version
+        return cls(resource, meta.namespace, meta.name, meta.uid, version, owner, finalizers)
+
+
+@dataclass(frozen=True, slots=True)
 class Patch:
     """Merge patch an object, or its status."""
 
@@ -61,7 +81,7 @@ class Patch:
     subresource: str = ""
 
 
-Action = Create | Delete | LetGo | Patch
+Action = Adopt | Create | Delete | LetGo | Patch
 
 
 @dataclass(frozen=True, slots=True)

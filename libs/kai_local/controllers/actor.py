@@ -14,7 +14,7 @@ from kai.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.forms import Form, forms, served
 from kai.kube.resources import Resource
-from kai_local.controllers.actions import Action, Create, Delete, LetGo, Patch
+from kai_local.controllers.actions import Action, Adopt, Create, Delete, LetGo, Patch
 from kai_local.controllers.expectations import Expectations
 
 _AT_ONCE = 16
@@ -43,6 +43,8 @@ class Actor:
     async def _do(self, action: Action, owner: str) -> None:
         async with self._limit:
             match action:
+                case Adopt():
+                    await self._adopt(action)
                 case Create(resource, namespace, body):
                     await self._create(resource, namespace, body, owner)
                 case Delete(resource, namespace, name, uid, propagation, finalizer):
@@ -92,13 +94,24 @@ class Actor:
             )
             self._events.emit(about, "Warning", "FailedCreate", why)
 
+    async def _adopt(self, it: Adopt) -> None:
+        metadata = {"resourceVersion": it.version, "ownerReferences": [it.owner]}
+        if it.finalizers:
+            metadata["finalizers"] = list(it.finalizers)
+        await self._change(it.resource, it.namespace, it.name, it.uid, metadata)
+
     async def _let_go(self, resource: Resource, namespace: str, name: str, uid: str, finalizer: str) -> None:
-        metadata = {"uid": uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}
+        metadata = {"$deleteFromPrimitiveList/finalizers": [finalizer]}
+        await self._change(resource, namespace, name, uid, metadata)
+
+    async def _change(
+        self, resource: Resource, namespace: str, name: str, uid: str, metadata: dict[str, Any]
+    ) -> None:
+        """Merge into the lists of an object's metadata."""
+        patch = {"metadata": {"uid": uid, **metadata}}
         try:
-            await self._client.patch(
-                resource, name, {"metadata": metadata}, namespace=namespace, kind=PatchKind.STRATEGIC
-            )
-        except (NotFound, Conflict):  # gone already, or another one has its name
+            await self._client.patch(resource, name, patch, namespace=namespace, kind=PatchKind.STRATEGIC)
+        except (NotFound, Conflict):  # gone or changed already, or another one has its name
             return
 
     async def _delete(

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-
-import msgspec
 
 from kai.kube import resources
 from kai.model.objects import Json
-from kai.model.rules.selectors import Selects, label_selector
 from kai.snapshot.times import rfc3339, seconds
 from kai_local.controllers.actions import Patch, Plan
-from kai_local.controllers.objects import Workload, changed, condition
+from kai_local.controllers.objects import Workload, changed, condition, selects
 from kai_local.parts.budgets import desired_healthy
 from kai_local.parts.objects import LocalPod
 
@@ -72,10 +68,5 @@ def _allowance(budget: Workload, allowed: int, now: float) -> Json:
 
 def meant_by(budget: Workload) -> Callable[[LocalPod], bool]:
     """Whether the budget is for a pod."""
-    namespace, selects = budget.metadata.namespace, _selects(msgspec.json.encode(budget.spec.get("selector")))
-    return lambda pod: pod.metadata.namespace == namespace and selects(pod.labels)
-
-
-@lru_cache(maxsize=1024)
-def _selects(selector: bytes) -> Selects:
-    return label_selector(msgspec.json.decode(selector))
+    namespace, means = budget.metadata.namespace, selects(budget)
+    return lambda pod: pod.metadata.namespace == namespace and means(pod.labels)

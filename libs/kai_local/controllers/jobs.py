@@ -8,7 +8,7 @@ from kai.kube import resources
 from kai.model.objects import Json
 from kai.snapshot.times import rfc3339, seconds
 from kai_local.controllers import job_rules
-from kai_local.controllers.actions import Action, Create, Delete, LetGo, Patch, Plan
+from kai_local.controllers.actions import Action, Adopt, Create, Delete, LetGo, Patch, Plan
 from kai_local.controllers.job_counts import (
     FINALIZER,
     Tally,
@@ -30,6 +30,8 @@ from kai_local.parts.objects import LocalPod
 
 _FIRST_BACKOFF = 10.0
 _LONGEST_BACKOFF = 600.0
+#: When to look again after holding pods, if no change tells of it before.
+_HOLD_SECONDS = 1.0
 
 
 def reconcile(job: Workload, pods: Sequence[LocalPod], now: float, *, failed_at: float = 0.0) -> Plan:
@@ -49,6 +51,8 @@ def reconcile(job: Workload, pods: Sequence[LocalPod], now: float, *, failed_at:
     enough = job_rules.end_by_success(job, count.indexes) or _completion(job, alive, count)
     if enough is not None:
         return Plan([*_deletions(alive), *_write(job, count, [], now, complete=enough)])
+    if loose := [pod for pod in alive if not is_tracked(pod)]:
+        return Plan(_hold(job, loose), _HOLD_SECONDS)
     actions: list[Action] = [let_go(pod) for pod in count.done_with]
     if job.spec.get("suspend"):
         return Plan([*actions, *_deletions(alive), *_write(job, count, [], now)])
@@ -59,6 +63,12 @@ def reconcile(job: Workload, pods: Sequence[LocalPod], now: float, *, failed_at:
     actions += _write(job, count, alive, now)
     times = [t for t in (wait if wait > 0 else None, _deadline_in(job, now)) if t is not None]
     return Plan(actions, min(times, default=None))
+
+
+def _hold(job: Workload, loose: Iterable[LocalPod]) -> list[Action]:
+    """Have pods counted that would not be: whoever let them go did not come to delete them."""
+    owner = owner_reference("batch/v1", "Job", job)
+    return [Adopt.of(resources.PODS, pod, owner, FINALIZER) for pod in loose]
 
 
 def let_go(pod: LocalPod) -> LetGo:

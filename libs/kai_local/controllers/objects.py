@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from kai.model.objects import ApiObject, Json
+from kai.model.rules.selectors import Selects, label_selector
 from kai_local.parts.objects import LocalPod
 
 #: Letters and digits that cannot form words, as Kubernetes uses them in generated names.
@@ -30,6 +32,16 @@ class Workload(ApiObject):
     def template(self) -> Json:
         """The pod template."""
         return self.spec.get("template") or {}
+
+
+def selects(workload: Workload) -> Selects:
+    """Whether the selector of the workload means what has these labels."""
+    return _selects(msgspec.json.encode(workload.spec.get("selector")))
+
+
+@lru_cache(maxsize=1024)
+def _selects(selector: bytes) -> Selects:
+    return label_selector(msgspec.json.decode(selector))
 
 
 def owner_reference(api_version: str, kind: str, owner: ApiObject) -> Json:

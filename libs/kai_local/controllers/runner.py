@@ -12,6 +12,7 @@ from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.events import EventRecorder
 from kai.kube.reflector import Reflector
+from kai.kube.resources import Resource
 from kai.kube.store import Store
 from kai.kube.workqueue import WorkQueue
 from kai.model.objects import ApiObject, Node
@@ -24,16 +25,17 @@ from kai_local.controllers import (
     replica_sets,
     stateful_sets,
 )
-from kai_local.controllers.actions import Plan
+from kai_local.controllers.actions import Adopt, Plan
 from kai_local.controllers.actor import Actor
+from kai_local.controllers.adoption import CHILDREN, adoptions
 from kai_local.controllers.devices import DeviceClaims
 from kai_local.controllers.expectations import Expectations
 from kai_local.controllers.job_counts import is_tracked, last_failure
-from kai_local.controllers.objects import Workload
+from kai_local.controllers.objects import Workload, selects
 from kai_local.controllers.placing import Placing
 from kai_local.controllers.storage import Storage
 from kai_local.parts.objects import LocalPod
-from kai_local.parts.watches import Watches, controller_of, owner_uid
+from kai_local.parts.watches import Watches, controller_of, orphan_namespace, owner_uid
 
 #: Kind and ``namespace/name``.
 Key = tuple[str, str]
@@ -41,6 +43,8 @@ Key = tuple[str, str]
 _WORKERS = 8
 #: Changes of pods come in bunches; one look at all of them is enough.
 _SETTLE_SECONDS = 0.05
+#: When to look again after taking something over, if no change tells of it before.
+_ADOPTION_SECONDS = 1.0
 _WORKLOADS = (
     resources.DEPLOYMENTS,
     resources.REPLICA_SETS,
@@ -72,7 +76,7 @@ class Controllers:
         self._client = client
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue("workloads")
-        self._orphans: WorkQueue[str] = WorkQueue("orphans")
+        self._uncounted: WorkQueue[str] = WorkQueue("uncounted")
         #: When a pod of a Job failed last, by the uid of the Job.
         self._failed_at: dict[str, float] = {}
         self._expectations = Expectations(clock)
@@ -82,7 +86,13 @@ class Controllers:
         self._pods, self._nodes = watches.pods, watches.nodes
         self._workloads: dict[str, Store[Workload]] = {}
         for resource in _WORKLOADS:
-            store: Store[Workload] = Store(indexes={"owner": owner_uid})
+            store: Store[Workload] = Store(
+                indexes={
+                    "owner": owner_uid,
+                    "orphan": orphan_namespace,
+                    "namespace": lambda workload: (workload.metadata.namespace,),
+                }
+            )
             store.listen(self._workload_listener(resource.kind))
             self._workloads[resource.kind] = store
         self._pods.listen(self._pod_changed)
@@ -105,7 +115,7 @@ class Controllers:
             await self._watches.ready.wait()
             tasks.create_task(self._events.run())
             tasks.create_task(self._queue.run(self._work, workers=_WORKERS))
-            tasks.create_task(self._orphans.run(self._let_orphan_go, workers=1))
+            tasks.create_task(self._uncounted.run(self._let_uncounted_go, workers=1))
             tasks.create_task(self._placing.run())
             tasks.create_task(self._storage.run())
             tasks.create_task(self._device_claims.run())
@@ -120,7 +130,9 @@ class Controllers:
                 self._queue.add((kind, new.key))
             elif old is not None:
                 self._leave(old.metadata.uid)
-            self._wake_owner(new or old, 0.0)
+            self._wake_owner(0.0, old, new)
+            if kind == resources.REPLICA_SETS.kind:
+                self._wake_adopters(resources.REPLICA_SETS, old, new)
 
         return changed
 
@@ -129,13 +141,14 @@ class Controllers:
         self._failed_at.pop(owner, None)
         for pod in self._pods.by_index("owner", owner):
             if is_tracked(pod):
-                self._orphans.add(pod.key)
+                self._uncounted.add(pod.key)
 
     def _pod_changed(self, old: LocalPod | None, new: LocalPod | None) -> None:
         self._seen(old, new)
-        self._wake_owner(new or old, _SETTLE_SECONDS)
+        self._wake_owner(_SETTLE_SECONDS, old, new)
         if new is not None and is_tracked(new) and not self._is_counted(new):
-            self._orphans.add(new.key)
+            self._uncounted.add(new.key)
+        self._wake_adopters(resources.PODS, old, new)
         self._wake_budgets(old, new)
         if new is None and old is not None:
             self._wake_deployment(old)
@@ -154,15 +167,28 @@ class Controllers:
         if gone and old is not None:
             self._expectations.deleted(old.metadata.uid)
 
-    def _wake_owner(self, obj: ApiObject | None, delay: float) -> None:
-        owner = controller_of(obj) if obj is not None else None
-        if obj is None or owner is None or owner.kind not in self._workloads:
+    def _wake_owner(self, delay: float, *states: ApiObject | None) -> None:
+        """The controllers that an object has and had."""
+        for state in states:
+            owner = controller_of(state) if state is not None else None
+            if state is None or owner is None or owner.kind not in self._workloads:
+                continue
+            key = (owner.kind, f"{state.metadata.namespace}/{owner.name}")
+            if delay:
+                self._queue.add_after(key, delay)
+            else:
+                self._queue.add(key)
+
+    def _wake_adopters(self, child: Resource, old: ApiObject | None, new: ApiObject | None) -> None:
+        """Whoever may take over what has no controller any more."""
+        if new is None or controller_of(new) is not None:
             return
-        key = (owner.kind, f"{obj.metadata.namespace}/{owner.name}")
-        if delay:
-            self._queue.add_after(key, delay)
-        else:
-            self._queue.add(key)
+        if old is not None and controller_of(old) is None and old.labels == new.labels:
+            return
+        for resource in (parent for parent, its in CHILDREN.items() if its == child):
+            for workload in self._workloads[resource.kind].by_index("namespace", new.metadata.namespace):
+                if selects(workload)(new.labels):
+                    self._queue.add((resource.kind, workload.key))
 
     def _wake_budgets(self, *states: LocalPod | None) -> None:
         for budget in self._workloads["PodDisruptionBudget"]:
@@ -175,7 +201,7 @@ class Controllers:
         owner = controller_of(gone)
         if owner is not None and owner.kind == "ReplicaSet":
             replica_set = self._workloads["ReplicaSet"].get(f"{gone.metadata.namespace}/{owner.name}")
-            self._wake_owner(replica_set, _SETTLE_SECONDS)
+            self._wake_owner(_SETTLE_SECONDS, replica_set)
 
     def _is_counted(self, pod: LocalPod) -> bool:
         """Whether the Job of the pod is there, which is to count it."""
@@ -184,7 +210,7 @@ class Controllers:
         return job is not None and owner is not None and job.metadata.uid == owner.uid
 
     # --- what to do ----------------------------------------------------------------------------
-    async def _let_orphan_go(self, key: str) -> None:
+    async def _let_uncounted_go(self, key: str) -> None:
         pod = self._pods.get(key)
         if pod is not None and is_tracked(pod) and not self._is_counted(pod):
             await self._actor.carry_out([jobs.let_go(pod)], pod.metadata.uid)
@@ -198,9 +224,21 @@ class Controllers:
         remaining = self._expectations.remaining(uid)
         if remaining:
             return remaining
+        if adopted := self._adoptions(kind, workload):
+            await self._actor.carry_out(adopted, uid)
+            return _ADOPTION_SECONDS
         plan = self._plan(kind, workload)
         await self._actor.carry_out(plan.actions, uid)
         return plan.again_in
+
+    def _adoptions(self, kind: str, workload: Workload) -> list[Adopt]:
+        resource = next((each for each in CHILDREN if each.kind == kind), None)
+        if resource is None:
+            return []
+        child, namespace = CHILDREN[resource], workload.metadata.namespace
+        if child == resources.PODS:
+            return adoptions(resource, workload, self._pods.by_index("orphan", namespace))
+        return adoptions(resource, workload, self._workloads[child.kind].by_index("orphan", namespace))
 
     def _plan(self, kind: str, workload: Workload) -> Plan:
         uid, now = workload.metadata.uid, self._clock()

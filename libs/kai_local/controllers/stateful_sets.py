@@ -25,7 +25,7 @@ def reconcile(stateful_set: Workload, pods: Sequence[LocalPod], now: float) -> P
     revision = f"{meta.name}-{content_hash(stateful_set.template)}"
     first = int((spec.get("ordinals") or {}).get("start") or 0)
     wanted = range(first, first + int(spec.get("replicas", 1)))
-    by_ordinal = {ordinal: pod for pod in pods if (ordinal := _ordinal(stateful_set, pod)) is not None}
+    by_ordinal = {place: pod for pod in pods if (place := ordinal(stateful_set, pod)) is not None}
     actions: list[Action] = []
     if not stateful_set.terminating:
         in_order = spec.get("podManagementPolicy", "OrderedReady") != "Parallel"
@@ -114,7 +114,8 @@ def _claim(template: Json, name: str, spec: Json) -> Json:
     return {"metadata": {"name": name, "labels": labels}, "spec": template.get("spec") or {}}
 
 
-def _ordinal(stateful_set: Workload, pod: LocalPod) -> int | None:
+def ordinal(stateful_set: Workload, pod: LocalPod) -> int | None:
+    """The place that a pod has by its name; ``None`` if it has none in this set."""
     name, _, number = pod.metadata.name.rpartition("-")
     return int(number) if name == stateful_set.metadata.name and number.isdecimal() else None
 

@@ -15,13 +15,18 @@ from kai_local.parts.objects import LocalPod
 class Watches:
     """The stores, and what keeps them: :meth:`run` goes on until cancelled.
 
-    Pods are found by the name of their node (index ``node``) and the uid of their controller (``owner``).
+    Pods are found by the name of their node (index ``node``) and the uid of their controller (``owner``),
+    those without one by their namespace (``orphan``).
     """
 
     def __init__(self, client: KubeClient) -> None:
         self.ready = asyncio.Event()
         self.pods: Store[LocalPod] = Store(
-            indexes={"node": lambda pod: (pod.spec.node_name,), "owner": owner_uid}
+            indexes={
+                "node": lambda pod: (pod.spec.node_name,),
+                "owner": owner_uid,
+                "orphan": orphan_namespace,
+            }
         )
         self.nodes: Store[Node] = Store()
         self._pods = Reflector(client, resources.PODS, LocalPod)
@@ -40,6 +45,11 @@ class Watches:
 def controller_of(obj: ApiObject) -> OwnerReference | None:
     """The owner that manages an object, if one does."""
     return next((owner for owner in obj.metadata.owner_references or () if owner.controller), None)
+
+
+def orphan_namespace(obj: ApiObject) -> tuple[str, ...]:
+    """The namespace of an object that nobody manages, as the value of an index."""
+    return (obj.metadata.namespace,) if controller_of(obj) is None else ()
 
 
 def owner_uid(obj: ApiObject) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import pytest
 
 from deadlines import eventually, within
 from kai.kube.client import KubeClient
-from kai.kube.resources import JOBS, PDBS, PODS
+from kai.kube.resources import DEPLOYMENTS, JOBS, PDBS, PODS, STATEFUL_SETS, Resource
 from kai.model.objects import Json
 from kai_local.apiserver.serving.server import ApiServer
 from kai_local.controllers.runner import Controllers
@@ -64,6 +64,11 @@ async def finalizers(client: KubeClient) -> list[list[str]]:
     return [pod["metadata"].get("finalizers") or [] for pod in await pods_of(client)]
 
 
+async def is_gone(client: KubeClient, resource: Resource, name: str) -> bool:
+    listed = await client.list(resource, namespace="default")
+    return all(body["metadata"]["name"] != name for body in listed)
+
+
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
 async def test_the_pods_of_a_job_that_is_deleted_go(cluster: KubeClient, propagation: str) -> None:
     spec = {"completions": 2, "parallelism": 2, "template": a_template("Never")}
@@ -99,3 +104,38 @@ async def test_a_budget_says_how_many_may_be_evicted_and_counts_who_is(cluster: 
     await cluster.create_subresource(PODS, "a", "eviction", {"metadata": {"name": "a"}}, namespace="default")
     await eventually(lambda: pods_of(cluster), lambda pods: len(pods) == 1)
     await eventually(allowed, lambda found: found == 0)
+
+
+@pytest.mark.parametrize("resource", [DEPLOYMENTS, STATEFUL_SETS])
+async def test_who_is_made_again_takes_over_what_was_left_behind(
+    cluster: KubeClient, resource: Resource
+) -> None:
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": a_template()}
+    body = {"metadata": {"name": "web"}, "spec": spec}
+
+    async def ready() -> int | None:
+        found: int | None = (
+            (await cluster.get(resource, "web", namespace="default")).get("status", {}).get("readyReplicas")
+        )
+        return found
+
+    await cluster.create(resource, body, namespace="default")
+    await eventually(ready, lambda found: found == 2)
+    before = {pod["metadata"]["uid"] for pod in await pods_of(cluster)}
+    await cluster.delete(resource, "web", namespace="default", propagation="Orphan")
+    await eventually(lambda: is_gone(cluster, resource, "web"))
+    await cluster.create(resource, body, namespace="default")
+    await eventually(ready, lambda found: found == 2)
+    assert {pod["metadata"]["uid"] for pod in await pods_of(cluster)} == before
+
+
+async def test_a_pod_that_is_taken_from_its_controller_is_replaced_and_not_taken_back(
+    cluster: KubeClient,
+) -> None:
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": a_template()}
+    await cluster.create(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec}, namespace="default")
+    [pod] = await eventually(lambda: pods_of(cluster, "Running"))
+    bare = {"metadata": {"labels": {"app": "mine"}, "ownerReferences": None}}
+    await cluster.patch(PODS, pod["metadata"]["name"], bare, namespace="default")
+    pods = await eventually(lambda: pods_of(cluster, "Running"), lambda pods: len(pods) == 2)
+    assert sorted(len(pod["metadata"].get("ownerReferences") or ()) for pod in pods) == [0, 1]

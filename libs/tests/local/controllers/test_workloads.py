@@ -14,7 +14,7 @@ from kai.kube.resources import PODS
 from kai.model.objects import Node, NodeStatus, ObjectMeta, Taint
 from kai.snapshot.times import rfc3339
 from kai_local.controllers import daemon_sets, deployments, jobs, replica_sets, stateful_sets
-from kai_local.controllers.actions import Create, Delete, LetGo, Patch, Plan
+from kai_local.controllers.actions import Adopt, Create, Delete, LetGo, Patch, Plan
 from kai_local.controllers.actor import Actor
 from kai_local.controllers.expectations import Expectations
 from kai_local.controllers.job_counts import FINALIZER, last_failure
@@ -85,6 +85,8 @@ class World:
                         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
                         continue
                     del self.objects[resource.plural, name]
+                case Adopt(resource, _, name, _, _, _, finalizers):
+                    self.objects[resource.plural, name]["metadata"]["finalizers"] = list(finalizers)
                 case LetGo(resource, _, name, uid, finalizer):
                     meta = self.objects[resource.plural, name]["metadata"]
                     assert meta["uid"] == uid
@@ -451,6 +453,16 @@ def test_a_pod_is_held_until_it_has_been_counted_and_counted_once() -> None:
         world.step()
         status = world.get("jobs", "job").status
         assert (status["succeeded"], status["uncountedTerminatedPods"]["succeeded"]) == (1, [])
+
+
+def test_a_pod_that_was_let_go_and_not_deleted_is_held_again() -> None:
+    world = World()
+    a_job(world)
+    world.step()
+    (pod,) = world.pods()
+    world.objects["pods", pod.metadata.name]["metadata"]["finalizers"] = []
+    world.step()
+    assert world.pods()[0].metadata.finalizers == [FINALIZER]
 
 
 @pytest.mark.parametrize("ending", [{"activeDeadlineSeconds": 60}, {"suspend": True}])
