@@ -45,6 +45,28 @@ def from_core(event: Obj) -> Obj:
     return new
 
 
+def warning(about: Obj, reason: str, message: str, *, component: str, stamp: str) -> Obj:
+    """A new core/v1 Event about a stored object, by a part of the server; one in no namespace is told of in
+    ``default``.
+    """
+    metadata = about["metadata"]
+    namespace = metadata.get("namespace", "default")
+    identity = {
+        key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion") if key in metadata
+    }
+    return {
+        "metadata": {"generateName": f"{metadata['name']}.", "namespace": namespace},
+        "involvedObject": {"apiVersion": about["apiVersion"], "kind": about["kind"], **identity},
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "source": {"component": component},
+        "firstTimestamp": stamp,
+        "lastTimestamp": stamp,
+        "count": 1,
+    }
+
+
 async def expire(store: Store, clock: Clock) -> None:
     """Forget old events, until cancelled."""
     while True:

@@ -14,8 +14,8 @@ import structlog
 from kai.kube.backoff import Backoff
 from kai_local.apiserver.admission.builtin import NAMESPACES
 from kai_local.apiserver.calls.requests import DeleteOptions, Target, User, WriteOptions
-from kai_local.apiserver.errors import ApiFailure, Obj
-from kai_local.apiserver.kinds import crds
+from kai_local.apiserver.errors import ApiFailure, Obj, show
+from kai_local.apiserver.kinds import crds, events
 from kai_local.apiserver.kinds.catalogue import Catalogue, Resource
 from kai_local.apiserver.rules.strategy import FOREGROUND, ORPHAN
 from kai_local.apiserver.store.storage import Change, Collection, Record
@@ -42,7 +42,8 @@ class GarbageCollector:
     def __init__(self, registry: Registry, catalogue: Catalogue) -> None:
         self._registry = registry
         self._catalogue = catalogue
-        self._live: set[str] = set()
+        self._live: dict[str, str] = {}
+        """Namespaces of what there is, by uid."""
         self._dependents: dict[str, set[Dependent]] = {}
         self._work: deque[Work] = deque()
         self._backoffs: dict[Work, Backoff] = {}
@@ -65,7 +66,7 @@ class GarbageCollector:
         place = (key, record.namespace, record.name)
         metadata = record.obj["metadata"]
         if change.kind == "DELETED":
-            self._live.discard(record.uid)
+            self._live.pop(record.uid, None)
             self._foreground.pop(record.uid, None)
             self._forget_owners(place, metadata)
             if record.uid in self._dependents:
@@ -77,7 +78,7 @@ class GarbageCollector:
             for name in self._definitions_going:
                 self._push("definition", name)
             return
-        self._live.add(record.uid)
+        self._live[record.uid] = record.namespace
         before = change.previous.obj["metadata"] if change.previous is not None else {}
         if metadata.get("ownerReferences") != before.get("ownerReferences"):
             self._forget_owners(place, before)
@@ -218,22 +219,57 @@ class GarbageCollector:
         An owner that waits for its dependents to go keeps none.
         """
         found = self._find(place)
-        if found is None:
+        if found is None or "deletionTimestamp" in found[1].obj["metadata"]:
             return
         resource, record = found
         metadata = record.obj["metadata"]
-        if "deletionTimestamp" in metadata:
-            return
         references = metadata.get("ownerReferences") or []
-        living = [reference for reference in references if reference["uid"] in self._live]
+        living = [reference for reference in references if self._is_owner(reference, record.namespace)]
         kept = [reference for reference in living if reference["uid"] not in self._foreground]
-        if len(kept) == len(references):
-            return
-        if kept:
+        strangers = [reference for reference in references if self._is_stranger(reference, record.namespace)]
+        if kept and len(kept) < len(references):
             self._store(resource, record, ownerReferences=kept)
+        elif references and not kept:
+            foreground = living or FOREGROUND in metadata.get("finalizers", ())
+            await self._delete(resource, record, "Foreground" if foreground else "Background")
+        for reference in strangers:
+            await self._tell_of_stranger(record.obj, reference)
+
+    def _is_owner(self, reference: Obj, namespace: str) -> bool:
+        """Whether the owner of an object in this namespace is there: in the same one, or in none.
+
+        The owner of an object in no namespace cannot be found in one; then it is taken to be there.
+        """
+        if not namespace and self._is_namespaced(reference):
+            return True
+        return self._live.get(reference["uid"]) in ("", namespace)
+
+    def _is_namespaced(self, reference: Obj) -> bool:
+        resource = self._catalogue.of_kind(reference["apiVersion"], reference["kind"])
+        return resource is not None and resource.namespaced
+
+    def _is_stranger(self, reference: Obj, namespace: str) -> bool:
+        return self._live.get(reference["uid"]) not in (None, "", namespace)
+
+    async def _tell_of_stranger(self, about: Obj, reference: Obj) -> None:
+        resource = self._catalogue.get(*events.KEY)
+        if resource is None:
             return
-        foreground = living or FOREGROUND in metadata.get("finalizers", ())
-        await self._delete(resource, record, "Foreground" if foreground else "Background")
+        namespace = about["metadata"].get("namespace", "")
+        owner = ", ".join(f"{key}: {reference[key]}" for key in ("apiVersion", "kind", "name", "uid"))
+        message = f"ownerRef [{owner}] does not exist in namespace {show(namespace)}"
+        event = events.warning(
+            about,
+            "OwnerRefInvalidNamespace",
+            message,
+            component="garbage-collector-controller",
+            stamp=self._registry.clock.stamp(),
+        )
+        target = Target(resource, resource.versions[resource.storage_version], event["metadata"]["namespace"])
+        try:
+            await self._registry.create(target, event, WriteOptions(_COLLECTOR))
+        except ApiFailure as failure:  # a namespace that is going takes no more events
+            _log.info("event not made", about=about["metadata"]["name"], error=failure.message)
 
     def _store(self, resource: Resource, record: Record, **metadata: list[Obj] | list[str]) -> None:
         changed = {**record.obj["metadata"], **metadata}

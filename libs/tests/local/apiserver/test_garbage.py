@@ -51,12 +51,47 @@ async def test_dependents_go_after_their_owner_all_the_way_down(api):
     assert not await exists(api, "child")
 
 
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
 async def test_webhooks_go_after_their_owner_though_the_server_reads_them_itself(api):
+    owner = await api.post(WEBHOOKS, {"metadata": {"name": "owner"}})
+    reference = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "name": "owner",
+        "uid": owner["metadata"]["uid"],
+    }
+    await api.post(WEBHOOKS, {"metadata": {"name": "child", "ownerReferences": [reference]}})
+    await api.delete(f"{WEBHOOKS}/owner")
+    await api.gone(f"{WEBHOOKS}/child")
+
+
+async def strangers_told_of(api):
+    found = await api.get("/api/v1/events")
+    return [
+        (item["involvedObject"]["kind"], item["involvedObject"]["name"])
+        for item in found["items"]
+        if item["reason"] == "OwnerRefInvalidNamespace"
+    ]
+
+
+async def test_an_owner_in_another_namespace_does_not_keep_anything_and_that_is_told(api):
     owner = await an_owner(api)
-    kind = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-    await api.post(kind, owned_by(owner))
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+    await api.post("/api/v1/namespaces/team/configmaps", owned_by(owner))
+    await api.gone("/api/v1/namespaces/team/configmaps/child")
+    assert await strangers_told_of(api) == [("ConfigMap", "child")]
+
+
+async def test_what_is_in_no_namespace_stays_when_an_owner_in_one_goes_and_that_is_told(api):
+    owner = await an_owner(api)
+    await api.post(WEBHOOKS, owned_by(owner))
+    assert await eventually(lambda: strangers_told_of(api)) == [("ValidatingWebhookConfiguration", "child")]
     await api.delete(f"{CONFIG_MAPS}/owner")
-    await api.gone(f"{kind}/child")
+    await api.post(CONFIG_MAPS, owned_by(owner, name="other"))
+    await api.gone(f"{CONFIG_MAPS}/other")
+    assert (await api.call("GET", f"{WEBHOOKS}/child"))[0] == 200
 
 
 async def test_one_living_owner_is_enough(api):
