@@ -34,6 +34,7 @@ from kai_local.controllers.job_counts import is_tracked, last_failure
 from kai_local.controllers.objects import Workload, selects
 from kai_local.controllers.placing import Placing
 from kai_local.controllers.storage import Storage
+from kai_local.controllers.taint_evictions import TaintEvictions
 from kai_local.parts.objects import LocalPod
 from kai_local.parts.watches import Watches, controller_of, orphan_namespace, owner_uid
 
@@ -100,6 +101,7 @@ class Controllers:
         self._placing = Placing(client, self._pods, self._nodes, chart_elsewhere=chart_elsewhere)
         self._storage = Storage(client, watches, self._actor)
         self._device_claims = DeviceClaims(client, watches, self._actor)
+        self._taint_evictions = TaintEvictions(watches, self._actor, self._events, clock)
 
     async def run(self) -> None:
         """Watch and act."""
@@ -119,6 +121,7 @@ class Controllers:
             tasks.create_task(self._placing.run())
             tasks.create_task(self._storage.run())
             tasks.create_task(self._device_claims.run())
+            tasks.create_task(self._taint_evictions.run())
             self.ready.set()
             _log.info("controllers run")
 

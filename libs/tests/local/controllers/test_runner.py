@@ -11,7 +11,7 @@ import pytest
 
 from deadlines import eventually, within
 from kai.kube.client import KubeClient
-from kai.kube.resources import DEPLOYMENTS, JOBS, PDBS, PODS, STATEFUL_SETS, Resource
+from kai.kube.resources import DEPLOYMENTS, JOBS, NODES, PDBS, PODS, STATEFUL_SETS, Resource
 from kai.model.objects import Json
 from kai_local.apiserver.serving.server import ApiServer
 from kai_local.controllers.runner import Controllers
@@ -139,3 +139,17 @@ async def test_a_pod_that_is_taken_from_its_controller_is_replaced_and_not_taken
     await cluster.patch(PODS, pod["metadata"]["name"], bare, namespace="default")
     pods = await eventually(lambda: pods_of(cluster, "Running"), lambda pods: len(pods) == 2)
     assert sorted(len(pod["metadata"].get("ownerReferences") or ()) for pod in pods) == [0, 1]
+
+
+async def test_a_pod_leaves_a_node_that_gets_a_taint_it_does_not_tolerate(cluster: KubeClient) -> None:
+    toleration = {"key": "broken", "operator": "Exists", "effect": "NoExecute"}
+    tolerations = {"stays": [toleration], "waits": [{**toleration, "tolerationSeconds": 3600}], "leaves": []}
+    for name, tolerated in tolerations.items():
+        template = a_template()
+        pod = {"metadata": {"name": name}, "spec": {**template["spec"], "tolerations": tolerated}}
+        await cluster.create(PODS, pod, namespace="default")
+    await eventually(lambda: pods_of(cluster, "Running"), lambda pods: len(pods) == 3)
+    taint = {"spec": {"taints": [{"key": "broken", "effect": "NoExecute"}]}}
+    await cluster.patch(NODES, "node-0", taint)
+    pods = await eventually(lambda: pods_of(cluster), lambda pods: len(pods) < 3)
+    assert {pod["metadata"]["name"] for pod in pods} == {"stays", "waits"}
