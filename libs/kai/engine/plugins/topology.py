@@ -142,6 +142,8 @@ class TopologyPlugin(NodeSets):
                 return _refuse(f"topology {constraint.topology!r} has no level {level!r}; it has {has}")
         wanted = tree.aliases[required] if required else None
         liked = tree.aliases[preferred] if preferred else None
+        if wanted is not None and liked is not None and liked < wanted:
+            liked = None  # whoever is within a domain of the required level is within a wider one
         valid = tree.members if nodes is None else tree.members & nodes
         start, start_depth = _start(tree, valid, liked)
         sums = _Sums(self._handle.nodes, tree, tasks, valid & start)
