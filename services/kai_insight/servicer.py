@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, TypeVar
 
@@ -37,9 +38,12 @@ _AT_ONCE: Final = 3
 class HistoryServicer(HistoryServiceServicer):
     """Answers from one database. One that does not answer is told so: nobody has to wait for it here."""
 
-    def __init__(self, database: Database, forecasts: Forecasts) -> None:
+    def __init__(
+        self, database: Database, forecasts: Forecasts, *, now: Callable[[], float] = time.time
+    ) -> None:
         self._database = database
         self._forecasts = forecasts
+        self._now = now
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
     async def GetRuns(self, request: pb.Selection, context: _Context) -> pb.Runs:  # noqa: N802
@@ -75,7 +79,10 @@ class HistoryServicer(HistoryServiceServicer):
         def report() -> pb.GetUsageResponse:
             by, since, until = decode_usage_request(request)
             namespaces = [request.namespace] if request.namespace else None
-            return encode_usage(usage(self._database, by=by, since=since, until=until, namespaces=namespaces))
+            found = usage(
+                self._database, by=by, since=since, until=until, now=self._now(), namespaces=namespaces
+            )
+            return encode_usage(found)
 
         return await self._answer(report, context)
 

@@ -53,16 +53,21 @@ def usage(
     by: By,
     since: float,
     until: float,
+    now: float,
     namespaces: Collection[str] | None = None,
 ) -> list[Usage]:
     """Who used how much between two moments, the most GPUs first; what still runs counts until the second.
 
     Args:
+        now: nothing counts after it, however late ``until`` is.
         namespaces: only what ran there; None for all.
 
     Raises:
         StoreUnavailable: the database does not answer.
     """
+    until = min(until, now)
+    if until <= since:
+        return []
     condition, values = Selection(since=since, until=until, namespaces=namespaces).condition(Run)
     named = ", ".join(by.columns)
     # How long a run lasted of that time; written without functions that databases call by different names.

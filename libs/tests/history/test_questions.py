@@ -43,14 +43,18 @@ def test_evictions_of_a_time(store):
 
 
 # --- usage --------------------------------------------------------------------------------------
-def used(store, by, *, since=0, until=10, **more):
-    found = usage(store.database, by=by, since=NOON + since * HOUR, until=NOON + until * HOUR, **more)
-    return {each.name: each.gpu_hours for each in found}
+def usages(store, by, *, since=0, until=10, now=100, **more):
+    since, until, now = (NOON + hours * HOUR for hours in (since, until, now))
+    return usage(store.database, by=by, since=since, until=until, now=now, **more)
+
+
+def used(store, by, **span):
+    return {each.name: each.gpu_hours for each in usages(store, by, **span)}
 
 
 def test_what_was_held_counts_for_as_long_as_it_was(store):
     store.add([a_run("a", began=1, ended=3, gpus=4.0), a_run("b", began=2, ended=2.5, gpus=0.5)])
-    (found,) = usage(store.database, by=By.QUEUE, since=NOON, until=NOON + 10 * HOUR)
+    (found,) = usages(store, By.QUEUE)
     assert (found.name, found.gpu_hours, found.pods) == ("research", pytest.approx(8.25), 2)
     assert found.cpu_hours == pytest.approx(2 * 2.5)
     assert found.memory_gib_hours == pytest.approx(2.5)
@@ -61,9 +65,18 @@ def test_only_the_time_asked_for_counts(store):
     assert used(store, By.NAMESPACE) == {"team": pytest.approx(2)}
 
 
+def test_hours_that_have_not_happened_do_not_count(store):
+    store.add([a_run("a", began=1, gpus=8.0), a_run("b", ended=1)])
+    assert used(store, By.WORKLOAD, until=400, now=3) == {
+        "team/Job/a": pytest.approx(16),
+        "team/Job/b": pytest.approx(1),
+    }
+    assert used(store, By.QUEUE, since=4, until=400, now=3) == {}
+
+
 def test_a_pod_that_changed_is_one_pod(store):
     store.add([a_run("a", ended=1, ending="Changed"), a_run("a", began=1, ended=2, gpus=3.0)])
-    (found,) = usage(store.database, by=By.USER, since=NOON, until=NOON + 10 * HOUR)
+    (found,) = usages(store, By.USER)
     assert (found.name, found.gpu_hours, found.pods) == ("ada", pytest.approx(4), 1)
 
 

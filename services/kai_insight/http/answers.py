@@ -91,7 +91,9 @@ class Answers:
         if endpoint.adds_up:
             only = frozenset({asked.namespace}) if asked.namespace else sight.namespaces
             until = now if asked.until is None else asked.until
-            return usage(self._database, by=asked.by, since=asked.since, until=until, namespaces=only)
+            return usage(
+                self._database, by=asked.by, since=asked.since, until=until, now=now, namespaces=only
+            )
         selection = replace(asked.selection, namespaces=sight.namespaces)
         kind: Any = endpoint.looks_at
         return find(self._database, kind, selection, most=asked.limit + 1)

@@ -90,7 +90,9 @@ async def insight(cluster, tmp_path):
     """The same with an insight that knows what was recorded."""
     database = open_database(f"sqlite:///{tmp_path}/history.db")
     open_store(database).add(RECORDED)
-    answers = HistoryServicer(database, Forecasts(ForecastMetrics(CollectorRegistry())))
+    answers = HistoryServicer(
+        database, Forecasts(ForecastMetrics(CollectorRegistry())), now=lambda: NOON + 24 * HOUR
+    )
     register = lambda server: add_HistoryServiceServicer_to_server(answers, server)  # noqa: E731
     async with serve("127.0.0.1:0", [register], grace_seconds=0) as port:
         annotations = {names.ENDPOINT_ANNOTATION: f"127.0.0.1:{port}", names.EPOCH_ANNOTATION: "1"}

@@ -324,7 +324,9 @@ async def test_without_insight_there_is_no_past_and_the_reason_is_told(inside):
 async def test_the_past_is_there_where_insight_can_be_asked(town, tmp_path):
     database = open_database(f"sqlite:///{tmp_path}/history.db")
     open_store(database).add([a_run("gone-0", namespace="team")])
-    servicer = HistoryServicer(database, Forecasts(ForecastMetrics(new_registry())))
+    servicer = HistoryServicer(
+        database, Forecasts(ForecastMetrics(new_registry())), now=lambda: NOON + 24 * HOUR
+    )
     await town.admin.create(NAMESPACES, {"metadata": {"name": names.NAMESPACE}})
     async with serve(
         "127.0.0.1:0",

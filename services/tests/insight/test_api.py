@@ -35,7 +35,9 @@ ONE_OF_EACH = (a_run(), an_eviction(message="why"), a_cycle(binds=2), a_decision
 
 @asynccontextmanager
 async def asking(database):
-    answers = HistoryServicer(database, Forecasts(ForecastMetrics(CollectorRegistry())))
+    answers = HistoryServicer(
+        database, Forecasts(ForecastMetrics(CollectorRegistry())), now=lambda: NOON + 3 * HOUR
+    )
     register = lambda server: add_HistoryServiceServicer_to_server(answers, server)  # noqa: E731
     async with (
         serve("127.0.0.1:0", [register], grace_seconds=0) as port,
@@ -86,6 +88,13 @@ async def test_use_is_added_up(database, store):
         ("other", 1.0, 1),
     ]
     assert [each.name for each in elsewhere] == ["other"]
+
+
+async def test_use_that_has_not_happened_does_not_count(database, store):
+    store.add([a_run("a", gpus=4)])
+    async with asking(database) as history:
+        (found,) = await history.usage(by=By.QUEUE, since=NOON, until=NOON + 400 * HOUR)
+    assert found.gpu_hours == 12.0
 
 
 async def test_a_question_that_makes_no_sense_is_refused_with_what_may_be_asked(database, store):
