@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from kai.history.records import Ending, Run
@@ -19,6 +19,28 @@ T = TypeVar("T")
 EVICTION_SECONDS: Final = 300.0
 #: Runs that ended and evictions that were decided: one may be told before the other, and not so many apart.
 _LATELY: Final = 10_000
+#: Endings of pods that did not tell one themselves: when they went they had been asked to.
+_GONE: Final = frozenset({Ending.DELETED, Ending.UNSEEN})
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """A run that ended, and when its pod was asked to go; 0 if it never was."""
+
+    run: Run
+    asked_to_go: float
+
+    def evicted(self, *, at: float) -> _Over:
+        """The same where an eviction was decided then: its end, if the pod was asked to go soon after that.
+
+        A pod that was asked to go may still succeed, and one that ended by itself be asked to go after that.
+        """
+        run, asked = self.run, self.asked_to_go
+        assert run.ended is not None
+        if not 0 < asked <= run.ended or asked - at > EVICTION_SECONDS:
+            return self
+        until = max(run.ended, at) if run.ending == Ending.UNSEEN else run.ended
+        return replace(self, run=replace(run, ended=until, ending=Ending.EVICTED))
 
 
 class RunLedger:
@@ -41,11 +63,12 @@ class RunLedger:
         #: Pods whose end is recorded, while they are still there to be told again.
         self._over: set[str] = set()
         self._evicted: OrderedDict[str, float] = OrderedDict()
-        self._lately: OrderedDict[str, Run] = OrderedDict()
+        self._lately: OrderedDict[str, _Over] = OrderedDict()
 
     def get(self, uid: str) -> Run | None:
         """The run of a pod: the one that lasts, or one that ended lately; None if nothing is known of it."""
-        return self._open.get(uid) or self._lately.get(uid)
+        over = self._lately.get(uid)
+        return self._open.get(uid) or (over.run if over is not None else None)
 
     def strangers(self, known: Collection[str]) -> list[str]:
         """Uids of the pods that were told and are not ``known``."""
@@ -86,13 +109,10 @@ class RunLedger:
     def evicted(self, uid: str, *, at: float) -> None:
         """A scheduler decided to evict a pod; mostly before it goes, at times told after."""
         _remember(self._evicted, uid, at)
-        run = self._lately.get(uid)
-        if run is not None and run.ended is not None and run.ended - at <= EVICTION_SECONDS:
-            changed = replace(run, ending=Ending.EVICTED)
-            if run.ending == Ending.UNSEEN:
-                changed = replace(changed, ended=max(run.ended, at))
+        over = self._lately.get(uid)
+        if over is not None and (changed := over.evicted(at=at)) != over:
             self._lately[uid] = changed
-            self._put(changed)
+            self._put(changed.run)
 
     def regrouped(self, group: str) -> None:
         """A pod group (key) is charged to somebody else now, or known at last."""
@@ -192,20 +212,16 @@ class RunLedger:
         self._put(changed)
 
     def _end(self, uid: str, *, at: float, ending: str) -> None:
-        run = self._open.pop(uid)
-        if ending != Ending.SUCCEEDED and self._was_evicted(uid, at):
-            ending = Ending.EVICTED
-        over = ended(run, at=at, ending=ending)
-        _remember(self._lately, uid, over)
-        self._put(over)
-
-    def _was_evicted(self, uid: str, at: float) -> bool:
-        decided = self._evicted.get(uid)
-        if decided is None:
-            return False
-        pod = self._pods.get(uid)
+        run = ended(self._open.pop(uid), at=at, ending=ending)
+        pod, decided = self._pods.get(uid), self._evicted.get(uid)
         asked = pod.asked_to_go if pod is not None else 0.0
-        return (asked or at) - decided <= EVICTION_SECONDS
+        if ending in _GONE:
+            asked = min(asked or at, at)
+        over = _Over(run, asked)
+        if decided is not None:
+            over = over.evicted(at=decided)
+        _remember(self._lately, uid, over)
+        self._put(over.run)
 
 
 def _remember(lately: OrderedDict[str, T], uid: str, what: T) -> None:

@@ -1,6 +1,7 @@
 """Runs begin where pods are bound, and end as they do."""
 
 import msgspec
+import pytest
 
 from kai.history.records import Run
 from kai.kube.reflector import Upserted
@@ -73,6 +74,30 @@ def test_an_evicted_pod_says_so_whether_its_end_or_its_eviction_is_told_first(be
     begun.removed("late")
     begun.runs.evicted("uid-late", at=NOON + 69)
     assert begun.spans() == [("early", 5, 70, "Evicted"), ("late", 5, 70, "Evicted")]
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_one_that_was_asked_to_go_was_evicted_however_it_ended_then(begun, phase):
+    for name in ("early", "late"):
+        begun.pod(name, bound=5)
+    begun.runs.evicted("uid-early", at=NOON + 30)
+    begun.clock = NOON + 41
+    for name in ("early", "late"):
+        begun.pod(name, bound=5, going=30, phase=phase, ended=40)
+    begun.runs.evicted("uid-late", at=NOON + 30)
+    assert begun.spans() == [("early", 5, 40, "Evicted"), ("late", 5, 40, "Evicted")]
+
+
+@pytest.mark.parametrize(("phase", "going"), [("Succeeded", None), ("Succeeded", 45), ("Failed", 45)])
+def test_one_that_ended_before_it_was_asked_to_go_was_not_evicted(begun, phase, going):
+    for name in ("early", "late"):
+        begun.pod(name, bound=5)
+    begun.runs.evicted("uid-early", at=NOON + 39)
+    begun.clock = NOON + 46
+    for name in ("early", "late"):
+        begun.pod(name, bound=5, going=going, phase=phase, ended=40)
+    begun.runs.evicted("uid-late", at=NOON + 39)
+    assert begun.spans() == [("early", 5, 40, phase), ("late", 5, 40, phase)]
 
 
 def test_a_pod_that_lived_on_after_an_eviction_that_failed_was_deleted(begun):
