@@ -98,6 +98,17 @@ async def test_a_cluster_that_is_new_altogether_is_asked_for_again(mock, page):
     await tab.sees("another", ".table")
 
 
+async def test_names_are_asked_for_again_where_the_server_has_begun_anew(mock, page):
+    server = await mock(gpus=8, waiting=0)
+    first = server.world.groups[0]
+    tab = await page(server, "#/cluster?show=gpus")
+    await tab.sees(first.workload, ".table")
+    await server.followed()
+    first.workload, server.world.numbering = "Job/quite-another", "second"
+    server.anew()
+    await tab.sees("Job/quite-another", ".table")
+
+
 async def test_where_nothing_waits_and_nothing_is_it_says_so(mock, page):
     server = await mock(gpus=0, waiting=0)
     tab = await page(server, "#/waiting")

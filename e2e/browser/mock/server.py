@@ -161,6 +161,7 @@ class Mock:
         return {
             "shard": "default",
             "version": f"7/{self.version}",
+            "numbering": world.numbering,
             "at": time.time(),
             "models": ["NVIDIA-H100-80GB-HBM3"],
             "domains": world.domains,
@@ -188,7 +189,8 @@ class Mock:
 
     def _groups(self, asked: Any) -> Any:
         keys = {int(each) for each in asked["keys"].split(",")}
-        return {"items": [each.said for each in self.world.groups if each.key in keys], "hidden": 0}
+        named = [each.said for each in self.world.groups if each.key in keys]
+        return {"numbering": self.world.numbering, "items": named, "hidden": 0}
 
     def _search(self, asked: Any) -> Any:
         text, world = asked["text"].lower(), self.world

@@ -74,6 +74,8 @@ class World:
     groups: list[Group]
     waiting: list[dict[str, Any]]
     hidden: int = 0
+    #: What keys of groups mean is said by this word and them together.
+    numbering: str = "first"
     random: random.Random = field(default_factory=lambda: random.Random(7))
 
     @property

@@ -139,7 +139,7 @@ def groups(state: ClusterState, board: Board, numbers: Iterable[int], sight: Sig
                 queue=job.facts.queue if job is not None else "",
             )
         )
-    return NamedGroups(items=items, hidden=hidden)
+    return NamedGroups(numbering=board.numbers.name, items=items, hidden=hidden)
 
 
 def _taint(taint: Taint) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -37,6 +38,8 @@ class Numbers:
     """Holders by number. Each keeps the one that it was given first, for as long as it is kept."""
 
     def __init__(self) -> None:
+        #: Like that of no others, also none of another process: a number means somebody else there.
+        self.name = secrets.token_hex(8)
         self._numbers: dict[Holder, int] = {}
         self._holders: dict[int, Holder] = {}
         self._next = HIDDEN + 1

@@ -83,10 +83,14 @@ class Hidden(Told, frozen=True, kw_only=True):
 
 
 class Frame(Told, frozen=True, kw_only=True):
-    """All of a cluster. A slot of -2 - k has the parts ``shared[k]``; those of group -1 are hidden."""
+    """All of a cluster. A slot of -2 - k has the parts ``shared[k]``; those of group -1 are hidden.
+
+    Keys of groups mean the same groups wherever ``numbering`` is the same, and others elsewhere.
+    """
 
     shard: str
     version: str
+    numbering: str
     at: float
     models: tuple[str, ...]
     domains: DomainColumns
@@ -122,8 +126,9 @@ class NamedGroup(Told, frozen=True, kw_only=True):
 
 
 class NamedGroups(Told, frozen=True, kw_only=True):
-    """Those of the keys that are known and may be seen."""
+    """Those of the keys that are known and may be seen; ``numbering`` as in a frame."""
 
+    numbering: str
     items: list[NamedGroup]
     hidden: int
 

@@ -118,6 +118,7 @@ class View:
         return Frame(
             shard=shard,
             version=self.version,
+            numbering=board.numbers.name,
             at=board.at,
             models=structure.models,
             domains=DomainColumns(level=domains.level, name=domains.name, parent=domains.parent),

@@ -164,9 +164,18 @@ def test_names_of_groups_are_told_to_those_who_see_them():
     state = a_state(a_node("n"), a_job("a", gpus=1, on="n"))
     board = a_board(state)
     (number,) = Looking(board, None).shown["groups"]["key"]
-    assert told(details.groups(state, board, [number, 99], frozenset())) == {"items": [], "hidden": 1}
+    unseen = details.groups(state, board, [number, 99], frozenset())
+    assert (unseen.items, unseen.hidden) == ([], 1)
     (named,) = details.groups(state, board, [number], frozenset({"default"})).items
     assert (named.namespace, named.name, named.queue) == ("default", "a", "team")
+
+
+def test_names_say_whose_keys_they_are_of_for_another_board_has_others():
+    state = a_state(a_node("n"), a_job("a", gpus=1, on="n"))
+    board = a_board(state)
+    named = details.groups(state, board, [1], None)
+    assert named.numbering == Looking(board, None).shown["numbering"]
+    assert named.numbering != shown(state)["numbering"]
 
 
 def test_those_who_may_not_be_seen_are_one_group_without_name():

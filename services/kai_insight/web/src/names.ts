@@ -3,50 +3,65 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { ask } from "./api/client";
-import type { GroupName } from "./api/types";
+import type { GroupName, GroupNames } from "./api/types";
+import type { Cluster } from "./model/cluster";
 import { question } from "./model/route";
 
 const MOST_AT_ONCE = 500;
 const PAUSE_MILLISECONDS = 60;
 
-const known = new Map<string, GroupName>();
-const hidden = new Set<string>();
-const wanted = new Map<string, Set<number>>();
+/** What is known of the keys of one numbering. */
+class Names {
+  readonly known = new Map<number, GroupName>();
+  readonly hidden = new Set<number>();
+  readonly wanted = new Set<number>();
+
+  constructor(
+    readonly shard: string,
+    readonly numbering: string,
+  ) {}
+}
+
+let names = new Names("", "");
 const listeners = new Set<() => void>();
 let timer = 0;
 
-/** The name of a group by its key, if it is known; else it is asked for. Key 0 has none. */
-export function nameOf(shard: string, key: number): GroupName | undefined {
+/** The name of a group of a cluster by its key, if it is known; else it is asked for. Key 0 has none. */
+export function nameOf({ frame }: Cluster, key: number): GroupName | undefined {
   if (key === 0) return undefined;
-  const id = `${shard} ${key}`;
-  const found = known.get(id);
-  if (!found && !hidden.has(id)) want(shard, key);
+  // A server that began anew gives the same keys to others.
+  if (names.numbering !== frame.numbering) names = new Names(frame.shard, frame.numbering);
+  const found = names.known.get(key);
+  if (!found && !names.hidden.has(key)) want(key);
   return found;
 }
 
-function want(shard: string, key: number): void {
-  const keys = wanted.get(shard) ?? new Set();
-  wanted.set(shard, keys.add(key));
+function want(key: number): void {
+  names.wanted.add(key);
   timer ||= window.setTimeout(() => void fetchWanted(), PAUSE_MILLISECONDS);
 }
 
 async function fetchWanted(): Promise<void> {
-  for (const [shard, keys] of [...wanted]) {
-    const now = [...keys].slice(0, MOST_AT_ONCE);
-    try {
-      const answer = await ask<{ items: GroupName[] }>(
-        question("live/groups", { shard, keys: now.join(",") }),
-      );
-      for (const each of answer.items) known.set(`${shard} ${each.key}`, each);
-      for (const key of now) if (!known.has(`${shard} ${key}`)) hidden.add(`${shard} ${key}`);
-    } catch {
-      // Whoever shows them asks again when he is drawn again.
-    }
-    for (const key of now) keys.delete(key);
-    if (keys.size === 0) wanted.delete(shard);
+  const asked = names;
+  const keys = [...asked.wanted].slice(0, MOST_AT_ONCE);
+  let told = false;
+  try {
+    const said = { shard: asked.shard, keys: keys.join(",") };
+    const answer = await ask<GroupNames>(question("live/groups", said));
+    // Another one has answered than the one who gave these keys.
+    told = answer.numbering === asked.numbering;
+    if (told) take(asked, keys, answer.items);
+  } catch {
+    // Whoever shows them asks again when he is drawn again.
   }
-  timer = wanted.size ? window.setTimeout(() => void fetchWanted(), PAUSE_MILLISECONDS) : 0;
-  for (const each of [...listeners]) each();
+  for (const key of keys) asked.wanted.delete(key);
+  timer = names.wanted.size ? window.setTimeout(() => void fetchWanted(), PAUSE_MILLISECONDS) : 0;
+  if (told) for (const each of [...listeners]) each();
+}
+
+function take(asked: Names, keys: number[], items: GroupName[]): void {
+  for (const each of items) asked.known.set(each.key, each);
+  for (const key of keys) if (!asked.known.has(key)) asked.hidden.add(key);
 }
 
 /** Shows anew when names have come. */

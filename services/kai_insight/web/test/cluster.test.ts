@@ -21,6 +21,7 @@ function frame(): Frame {
   return {
     shard: "default",
     version: "1/1",
+    numbering: "one",
     at: 5,
     models: [""],
     domains: { level: ["zone", "rack"], name: ["a", "r"], parent: [-1, 0] },

@@ -48,6 +48,8 @@ export type Share = [group: number, percent: number];
 export interface Frame {
   shard: string;
   version: string;
+  /** Keys of groups mean the same groups wherever this is the same, and others elsewhere. */
+  numbering: string;
   at: number;
   models: string[];
   domains: { level: string[]; name: string[]; parent: number[] };
@@ -76,6 +78,11 @@ export interface GroupName {
   workload: string;
   user: string;
   queue: string;
+}
+
+export interface GroupNames {
+  numbering: string;
+  items: GroupName[];
 }
 
 export interface Found {

@@ -26,8 +26,8 @@ export interface Style {
   theme: Theme;
   /** Of each queue: which look is its own. */
   queueLook: readonly number[];
-  /** Groups that everything else fades beside; nobody fades where there are none. */
-  picked: ReadonlySet<number> | null;
+  /** Whether a group is one that everything else fades beside; nobody fades where it is null. */
+  picked: ((group: number) => boolean) | null;
 }
 
 type Context = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
@@ -144,7 +144,7 @@ function paintSlot(
     const high = (cell * part) / 100;
     from -= high;
     const of = lookOf(cluster, style, group);
-    const faded = style.picked !== null && !style.picked.has(group);
+    const faded = style.picked !== null && !style.picked(group);
     if (faded) context.globalAlpha = FADED;
     context.fillStyle = cell < PLAIN ? of.colour : brushes.brush(context, of, theme.node);
     context.fillRect(x, from, cell, high);

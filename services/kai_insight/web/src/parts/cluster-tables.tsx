@@ -8,7 +8,7 @@ import { count } from "../model/format";
 import { NODE_STATES } from "../model/palette";
 import { nameOf, useNames } from "../names";
 import { say } from "../nav";
-import { current, shardOf, useStore } from "../store";
+import { useStore } from "../store";
 import { type Column, Table } from "./table";
 import { Meter } from "./words";
 
@@ -109,7 +109,6 @@ interface Gpu {
 export function GpuTable({ cluster, opened }: { cluster: Cluster; opened: string }): JSX.Element {
   useStore((state) => state.revision);
   useNames();
-  const shard = shardOf(current());
   const { nodes } = cluster.frame;
   const nodeOf = useMemo(() => owners(cluster), [cluster]);
   const columns: Column<Gpu>[] = [
@@ -125,7 +124,7 @@ export function GpuTable({ cluster, opened }: { cluster: Cluster; opened: string
     {
       id: "holder",
       title: "Held by",
-      cell: ({ slot }) => <Holders cluster={cluster} slot={slot} shard={shard} />,
+      cell: ({ slot }) => <Holders cluster={cluster} slot={slot} />,
     },
     {
       id: "queue",
@@ -156,13 +155,13 @@ function owners(cluster: Cluster): Int32Array {
   return found;
 }
 
-function Holders({ cluster, slot, shard }: { cluster: Cluster; slot: number; shard: string }): JSX.Element {
+function Holders({ cluster, slot }: { cluster: Cluster; slot: number }): JSX.Element {
   const held = holders(cluster, slot);
   if (held.length === 0) return <span class="faint">free</span>;
   const names = held.map(([group]) => {
     const key = group < 0 ? 0 : cluster.groups.key[group];
     if (key === 0) return "not told";
-    const name = nameOf(shard, key);
+    const name = nameOf(cluster, key);
     return name ? `${name.namespace}/${name.workload || name.name}` : "…";
   });
   return (

@@ -5,13 +5,14 @@ import type { JSX } from "preact";
 import { useNames, nameOf } from "../names";
 import type { ColourBy } from "../map/paint";
 import { lookOf } from "../map/paint";
+import { NO_QUEUE, pickOf } from "../map/picked";
 import { type Cluster, type Use } from "../model/cluster";
 import { count } from "../model/format";
 import { NODE_STATES, STATES, look, stateLook } from "../model/palette";
 import { leaves } from "../model/queues";
 import { say } from "../nav";
-import { useShard, useStore } from "../store";
-import { NO_QUEUE, mapStyle } from "./map-style";
+import { useStore } from "../store";
+import { mapStyle } from "./map-style";
 import { Swatch } from "./words";
 
 const MOST = 24;
@@ -26,14 +27,13 @@ interface Entry {
 export function Legend({ cluster, used, by }: { cluster: Cluster; used: Use; by: ColourBy }): JSX.Element {
   const dark = useStore((state) => state.dark);
   const pick = useStore((state) => state.route.said.pick ?? "");
-  const shard = useShard();
   useNames();
   const entries =
     by === "queue"
       ? queues(cluster, used, dark)
       : by === "state"
         ? states(used, dark)
-        : picked(cluster, shard, pick, dark);
+        : picked(cluster, pick, dark);
   const shown = entries.slice(0, MOST);
   const rest = entries.slice(MOST).reduce((sum, each) => sum + each.gpus, 0);
   return (
@@ -56,7 +56,7 @@ export function Legend({ cluster, used, by }: { cluster: Cluster; used: Use; by:
           {entries.length - MOST} more with {count(Math.round(rest))}
         </li>
       )}
-      {by === "workload" && !pick && (
+      {by === "workload" && entries.length === 0 && (
         <li class="faint">Each workload has a colour; press a GPU to see one alone.</li>
       )}
       <li class="legend-free">
@@ -95,10 +95,10 @@ function states(used: Use, dark: boolean): Entry[] {
   }));
 }
 
-function picked(cluster: Cluster, shard: string, pick: string, dark: boolean): Entry[] {
-  const group = cluster.groups.key.findIndex((key) => String(key) === pick);
+function picked(cluster: Cluster, pick: string, dark: boolean): Entry[] {
+  const group = cluster.groups.key.findIndex((_, each) => pickOf(cluster, each) === pick);
   if (group < 0) return [];
-  const name = nameOf(shard, cluster.groups.key[group]);
+  const name = nameOf(cluster, cluster.groups.key[group]);
   const style = mapStyle(cluster, "workload", dark, "");
   return [
     {

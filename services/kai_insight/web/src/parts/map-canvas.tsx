@@ -6,13 +6,14 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { onDirty } from "../follow";
 import { layout, neighbour, slotAt } from "../map/layout";
 import type { ColourBy } from "../map/paint";
+import { pickOf } from "../map/picked";
 import { Picture } from "../map/picture";
 import { type Cluster, domainOf, holders } from "../model/cluster";
 import { count } from "../model/format";
 import { NODE_STATES } from "../model/palette";
 import { nameOf, useNames } from "../names";
 import { say } from "../nav";
-import { current, useShard, useStore } from "../store";
+import { current, useStore } from "../store";
 import { Icon } from "./icons";
 import { mapStyle } from "./map-style";
 import { useSize } from "./size";
@@ -250,8 +251,8 @@ function press(cluster: Cluster, spot: Spot): void {
   const changes: Record<string, string> = { node: cluster.frame.nodes.name[spot.node] };
   if (current().route.said.colour === "workload" && spot.slot >= 0) {
     const first = holders(cluster, cluster.offset[spot.node] + spot.slot).at(0);
-    const key = first && first[0] >= 0 ? cluster.groups.key[first[0]] : 0;
-    changes.pick = key ? String(key) : "";
+    const shown = first && first[0] >= 0 && cluster.groups.key[first[0]] !== 0;
+    changes.pick = shown ? pickOf(cluster, first[0]) : "";
   }
   say(changes, true);
 }
@@ -265,7 +266,6 @@ function Tip({
   spot: Spot;
   view: { width: number; height: number };
 }): JSX.Element {
-  const shard = useShard();
   useNames();
   const right = spot.x > view.width - 280;
   const low = spot.y > view.height - 140;
@@ -290,7 +290,7 @@ function Tip({
       )}
       {held.map(([group, part]) => {
         const key = group < 0 ? 0 : cluster.groups.key[group];
-        const name = nameOf(shard, key);
+        const name = nameOf(cluster, key);
         const queue = group < 0 ? -1 : cluster.groups.queue[group];
         return (
           <span key={group} class="tip-holder">

@@ -1,11 +1,11 @@
 /** The map's colours, as the style sheet says them. */
 
 import type { ColourBy, Style } from "../map/paint";
+import { picked } from "../map/picked";
 import type { Cluster } from "../model/cluster";
-import { STATES } from "../model/palette";
 import { leaves } from "../model/queues";
 
-/** `pick`: name of a queue or a state, or the key of a workload; all else fades. */
+/** `pick`: name of a queue or a state, or what picks a workload; all else fades. */
 export function mapStyle(cluster: Cluster, by: ColourBy, dark: boolean, pick: string): Style {
   const style = getComputedStyle(document.documentElement);
   const of = (name: string): string => style.getPropertyValue(name).trim();
@@ -28,23 +28,6 @@ export function mapStyle(cluster: Cluster, by: ColourBy, dark: boolean, pick: st
       unknown: of("--unknown"),
     },
     queueLook,
-    picked: pick ? pickedGroups(cluster, by, pick) : null,
+    picked: pick ? picked(cluster, by, pick) : null,
   };
-}
-
-/** Stands for groups whose queue is not told; no queue can be called so. */
-export const NO_QUEUE = "(none)";
-
-function pickedGroups(cluster: Cluster, by: ColourBy, pick: string): Set<number> {
-  const found = new Set<number>();
-  cluster.groups.key.forEach((key, group) => {
-    const queue = cluster.groups.queue[group];
-    const name = {
-      queue: queue < 0 ? NO_QUEUE : cluster.queues.name[queue],
-      state: STATES[cluster.groups.state[group]],
-      workload: String(key),
-    }[by];
-    if (name === pick) found.add(group);
-  });
-  return found;
 }
