@@ -1,5 +1,7 @@
 """Filters, view and selection live in the address, so that whoever gets it sees the same."""
 
+import pytest
+
 from deadlines import eventually
 from e2e.browser.test_looks import map_drawn
 
@@ -51,6 +53,31 @@ async def test_back_leads_to_the_view_before(mock, page):
     await eventually(
         lambda: tab.js("document.title"), lambda title: title == "Cluster · KAI", what="the title follows"
     )
+
+
+@pytest.mark.parametrize(("chosen", "shown"), [("", "default"), ("&shard=gold", "gold")])
+async def test_all_that_is_asked_is_about_the_shard_that_is_shown(mock, page, chosen, shown):
+    server = await mock(shards=("default", "gold"))
+    tab = await page(server, f"#/time?span=900{chosen}")
+    await tab.has(".moment table")
+    await tab.goto(f"{server.url}?again#/queues?queue=vision{chosen}")
+    await tab.has(".pane .chart canvas")
+    await tab.goto(f"{server.url}?more#/waiting?sort=age{chosen}")
+    await tab.has("tr[data-row]")
+    asked = ("cycles", "decisions", "evictions", "queue-states", "live/cluster", "live/waiting")
+    assert [server.named[path] for path in asked] == [{shown}] * len(asked)
+
+
+async def test_a_shard_that_is_not_there_is_not_taken_for_another(mock, page):
+    server = await mock(shards=("default", "gold"))
+    tab = await page(server, "#/cluster?shard=silver")
+    await tab.sees("here is no shard silver; choose one of default, gold", ".notice")
+    await tab.js("location.hash = '#/cluster?shard=gold'")
+    await tab.has(".map canvas")
+    server.broken["live/cluster"] = (503, "gold alone is known")
+    await tab.js("location.hash = '#/cluster?shard=default'")
+    await tab.sees("old alone is known", ".notice")
+    assert await tab.count(".map canvas") == 0
 
 
 async def test_an_address_that_leads_nowhere_leads_to_what_waits(mock, page):

@@ -7,7 +7,7 @@ import contextlib
 import gzip
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +46,8 @@ class Mock:
     sees: dict[str, bool] = field(
         default_factory=lambda: {"nodes": True, "queues": True, "allNamespaces": True}
     )
+    #: They are all alike.
+    shards: tuple[str, ...] = ("default",)
     history: bool = True
     source: str = "kubeconfig"
     reason: str = ""
@@ -57,6 +59,8 @@ class Mock:
     hidden: int = 0
     url: str = ""
     asked: Counter[str] = field(default_factory=Counter)
+    #: Path below api/v1 -> shards that were named there; an empty text where none was.
+    named: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     version: int = 1
     _changed: dict[int, None] = field(default_factory=dict)
     _listeners: list[asyncio.Queue[dict[str, Any] | None]] = field(default_factory=list)
@@ -106,6 +110,7 @@ class Mock:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.match_info["path"]
         self.asked[path] += 1
+        self.named[path].add(request.query.get("shard", ""))
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
             return _problem(401, "the API server does not know this token")
         if path in self.broken:
@@ -137,7 +142,6 @@ class Mock:
     def _live_answer(self, asked: Any) -> Any:
         world = self.world
         shard = {
-            "name": "default",
             "version": "" if self.reason else f"7/{self.version}",
             "at": time.time(),
             "nodes": len(world.nodes),
@@ -153,13 +157,13 @@ class Mock:
             "user": "amara",
             "history": self.history,
             "sees": self.sees,
-            "shards": [shard],
+            "shards": [{"name": name, **shard} for name in self.shards],
         }
 
     def _cluster(self, asked: Any) -> Any:
         world = self.world
         return {
-            "shard": "default",
+            "shard": asked["shard"],
             "version": f"7/{self.version}",
             "numbering": world.numbering,
             "at": time.time(),

@@ -125,9 +125,9 @@ class LiveAnswers:
         if not shards:
             raise Problem(Trouble.NO_STATE, self._live.away or _NO_SHARDS)
         if not name:
-            return shards.get(names.DEFAULT_SHARD) or next(iter(shards.values()))
+            return next(iter(shards.values()))
         if name not in shards:
-            there = ", ".join(sorted(shards))
+            there = ", ".join(shards)
             raise Problem(Trouble.NOT_FOUND, f"there is no shard {name[:60]!r}; there are {there}")
         return shards[name]
 

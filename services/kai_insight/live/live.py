@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from kai.model import names
 from kai_insight.live.shard import LiveShard
 
 WAITING = "no scheduler of this shard has told how its cluster is yet; its next base is waited for"
@@ -33,8 +34,11 @@ class Live:
 
     @property
     def shards(self) -> Mapping[str, LiveShard]:
-        """By name, as they are now; one may come or go while somebody looks at one after the other."""
-        return dict(self._shards)
+        """By name, as they are now; one may come or go while somebody looks at one after the other.
+
+        The first is meant where none is named: the default one, where there is one.
+        """
+        return dict(sorted(self._shards.items(), key=lambda each: (each[0] != names.DEFAULT_SHARD, each[0])))
 
     def open(self, name: str, run: Callable[[Callable[[], Any]], Awaitable[Any]]) -> LiveShard:
         """A shard from now on; ``run`` has something done in the thread that owns its state."""

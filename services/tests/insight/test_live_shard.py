@@ -201,6 +201,14 @@ async def test_who_no_longer_follows_a_shard_says_so(looked):
         await looked.shard.look(lambda course, board: search(course.state, board, "n", None, limit=1))
 
 
+async def test_the_default_shard_is_the_first_of_all(looked):
+    for name in ("silver", "gold"):
+        looked.live.open(name, run=asyncio.to_thread)
+    assert [*looked.live.shards] == ["default", "gold", "silver"]
+    looked.live.close(looked.shard)
+    assert [*looked.live.shards] == ["gold", "silver"]
+
+
 async def test_one_may_go_while_somebody_looks_at_all(looked):
     for each in looked.live.shards.values():
         looked.live.close(each)

@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import type { View } from "./model/route";
 import { Frame, NAMES, TokenForm } from "./parts/frame";
 import { Failure, Loading } from "./parts/states";
-import { useStore } from "./store";
+import { useShard, useStore } from "./store";
 import { ClusterView } from "./views/cluster";
 import { HealthView } from "./views/health";
 import { QueuesView } from "./views/queues";
@@ -25,6 +25,7 @@ const SHOWN: Record<View, () => JSX.Element> = {
 
 export function App(): JSX.Element {
   const view = useStore((state) => state.route.view);
+  const shard = useShard();
   const live = useStore((state) => state.live);
   const problem = useStore((state) => state.problem);
   useEffect(() => {
@@ -34,7 +35,13 @@ export function App(): JSX.Element {
   const Shown = SHOWN[view];
   return (
     <Frame>
-      {live ? <Shown key={view} /> : problem ? <Failure problem={problem} /> : <Loading what="The cluster" />}
+      {live ? (
+        <Shown key={`${view} ${shard}`} />
+      ) : problem ? (
+        <Failure problem={problem} />
+      ) : (
+        <Loading what="The cluster" />
+      )}
     </Frame>
   );
 }

@@ -56,6 +56,7 @@ export function followWhileSeen(): void {
 async function lookAgain(): Promise<void> {
   try {
     set({ live: await ask<Live>("live") });
+    if (isOfAnother()) follow();
   } catch (error) {
     if (error instanceof Problem && error.kind === "token") set({ problem: error });
   }
@@ -92,12 +93,16 @@ function failed(problem: Problem): void {
 
 /** The state as it is, then its changes until the server ends them or says that all has to be asked again. */
 async function round(signal: AbortSignal, heard: () => void): Promise<void> {
+  leaveAnother();
   const live = await ask<Live>("live", signal);
   set({ live, problem: null, heard: Date.now() / 1000 });
+  leaveAnother();
   const shard = shardOf(current());
   const known = shardTold(current());
   if (!known?.version) {
-    const why = known?.reason ?? "the scheduler has not told its state yet; it does so every few minutes";
+    const why = known
+      ? (known.reason ?? "the scheduler has not told its state yet; it does so every few minutes")
+      : `there is no shard ${shard}; choose one of ${live.shards.map((each) => each.name).join(", ")}`;
     set({ cluster: null, clusterProblem: new Problem("busy", why), freshness: "waiting" });
     await pause(5, signal);
     return;
@@ -108,15 +113,26 @@ async function round(signal: AbortSignal, heard: () => void): Promise<void> {
     await pause(30, signal);
     return;
   }
-  const cluster = await clusterOf(known.name, shard, signal);
+  const cluster = await clusterOf(shard, signal);
   heard();
   await changes(question("live/changes", { shard, version: cluster.version }), signal);
 }
 
-/** The state that is known already, if it is of this shard and its changes can be told; else a whole one. */
-async function clusterOf(name: string, shard: string, signal: AbortSignal): Promise<Cluster> {
+/** Whether the state that is known is of another shard than the one that is looked at. */
+function isOfAnother(): boolean {
+  const { cluster } = current();
+  return cluster !== null && cluster.frame.shard !== shardOf(current());
+}
+
+/** Shows no shard under the name of another, however long that one lets wait for its state. */
+function leaveAnother(): void {
+  if (isOfAnother()) set({ cluster: null, clusterProblem: null, freshness: "waiting" });
+}
+
+/** The state that is known already, if its changes can be told; else a whole one. */
+async function clusterOf(shard: string, signal: AbortSignal): Promise<Cluster> {
   const known = current().cluster;
-  if (known?.frame.shard === name && !outdated) {
+  if (known && !outdated) {
     set({ freshness: "live" });
     return known;
   }

@@ -1,11 +1,11 @@
 /** Where one is, and how one gets elsewhere: by addresses, so that back, forward and links work. */
 
 import { type Route, type View, fragment, parse, told } from "./model/route";
-import { current, set, shardOf } from "./store";
+import { current, set } from "./store";
 
 /** The address of a view in the shard that is looked at. */
 export function to(view: View, said: Record<string, string> = {}): string {
-  const shard = shardOf(current());
+  const { shard = "" } = current().route.said;
   return fragment(told({ view, said: {} }, { shard, ...said }));
 }
 

@@ -72,19 +72,18 @@ export function useStore<T>(part: (of: State) => T): T {
   return Object.is(fresh, value) ? value : fresh;
 }
 
-/** The shard that is looked at, as the address says it; empty for the first. */
+/** The name of the shard that is looked at: what the address says, else the first. Nothing is asked without it. */
 export function shardOf(of: State): string {
-  return of.route.said.shard ?? "";
+  return of.route.said.shard ?? of.live?.shards.at(0)?.name ?? "";
 }
 
 export function useShard(): string {
   return useStore(shardOf);
 }
 
-/** What is known of the shard that is looked at. */
+/** What is known of the shard that is looked at; nothing where there is none of that name. */
 export function shardTold(of: State): Shard | undefined {
-  const shards = of.live?.shards ?? [];
-  return shards.find((each) => each.name === shardOf(of)) ?? shards.at(0);
+  return of.live?.shards.find((each) => each.name === shardOf(of));
 }
 
 /** The time in Unix seconds, shown anew every five of them. */

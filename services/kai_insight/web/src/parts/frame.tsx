@@ -90,7 +90,7 @@ function ShardChoice(): JSX.Element | null {
   const source = live.source === "kubeconfig" ? "your kubeconfig" : "insight";
   return (
     <div class="shard" title={`${live.user} by ${source}, release ${live.release}`}>
-      {live.shards.length > 1 ? (
+      {live.shards.length > 1 || !chosen ? (
         <select
           aria-label="Shard"
           value={chosen?.name ?? ""}
@@ -105,7 +105,7 @@ function ShardChoice(): JSX.Element | null {
           ))}
         </select>
       ) : (
-        <strong>{chosen?.name ?? "no shard"}</strong>
+        <strong>{chosen.name}</strong>
       )}
       {chosen && (
         <span class="faint shard-size">

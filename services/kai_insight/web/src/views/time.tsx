@@ -14,7 +14,7 @@ import { useSize } from "../parts/size";
 import { type Head, SmallTable } from "../parts/small-table";
 import { Answered, Empty, Hidden } from "../parts/states";
 import { Choice } from "../parts/words";
-import { useClock, useStore } from "../store";
+import { useClock, useShard, useStore } from "../store";
 
 const HELD_HEADS: readonly Head[] = [
   { title: "Queue" },
@@ -54,7 +54,8 @@ export function TimeView(): JSX.Element {
 
 function Lanes(): JSX.Element {
   const said = useStore((state) => state.route.said);
-  const { shard = "", namespace = "" } = said;
+  const { namespace = "" } = said;
+  const shard = useShard();
   const seconds = Number(said.span ?? USUAL) || Number(USUAL);
   const until = useStore((state) => Number(said.until) || Math.ceil(state.now / STEP_SECONDS) * STEP_SECONDS);
   const since = until - seconds;

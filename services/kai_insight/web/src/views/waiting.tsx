@@ -15,7 +15,7 @@ import { Split } from "../parts/split";
 import { Answered, Empty, Hidden } from "../parts/states";
 import { type Column, Table } from "../parts/table";
 import { Fact, Facts, Verdict, VERDICT_ORDER, verdictMeaning } from "../parts/words";
-import { current, useClock, useStore } from "../store";
+import { current, useClock, useShard, useStore } from "../store";
 
 const EVERY_SECONDS = 4;
 const MOST = 1000;
@@ -36,16 +36,8 @@ export function keyOf(row: { namespace: string; name: string }): string {
 
 export function WaitingView(): JSX.Element {
   const said = useStore((state) => state.route.said);
-  const {
-    shard = "",
-    namespace = "",
-    queue = "",
-    verdict = "",
-    code = "",
-    text = "",
-    sort = "",
-    open = "",
-  } = said;
+  const { namespace = "", queue = "", verdict = "", code = "", text = "", sort = "", open = "" } = said;
+  const shard = useShard();
   const path = question("live/waiting", { shard, namespace, queue, verdict, code, text, sort, limit: MOST });
   const asked = useAsked<Waiting>(path, EVERY_SECONDS, `waiting ${shard}`);
   const [places, arrange] = usePlaces(asked);

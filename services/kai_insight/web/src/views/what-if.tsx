@@ -100,7 +100,7 @@ export function WhatIfView(): JSX.Element {
 
 function ChangeForm({ run }: { run: (path: string) => void }): JSX.Element {
   const said = useStore((state) => state.route.said);
-  const shard = said.shard ?? "";
+  const shard = useShard();
   const queues = useStore((state) => state.cluster?.queues.name ?? []);
   const asking = ASKINGS.find((each) => each.change === said.change) ?? ASKINGS[0];
   const [target, setTarget] = useState(said.target ?? "");
