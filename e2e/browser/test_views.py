@@ -44,6 +44,14 @@ async def test_what_is_opened_tells_stages_changes_and_forecast(mock, page):
     await tab.sees("within 1 h 5 m", ".forecast")
 
 
+async def test_a_priority_below_zero_is_told_as_it_is(mock, page):
+    server = await mock(waiting=1)
+    (row,) = server.world.waiting
+    row["priority"] = -5
+    tab = await page(server, f"#/waiting?open={row['namespace']}/{row['name']}")
+    await tab.sees("-5, ", ".pane .facts")
+
+
 async def test_a_command_is_copied(mock, page):
     server = await mock(waiting=20)
     row = next(each for each in server.world.waiting if each["code"] == "NotEnoughFree")

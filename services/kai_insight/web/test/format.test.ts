@@ -1,6 +1,17 @@
 import { describe, expect, it } from "vitest";
 
-import { bytes, count, cpus, latency, lined, percent, plural, short, span } from "../src/model/format";
+import {
+  bytes,
+  count,
+  cpus,
+  latency,
+  lined,
+  percent,
+  plural,
+  short,
+  signed,
+  span,
+} from "../src/model/format";
 
 describe("numbers", () => {
   it.each([
@@ -33,6 +44,8 @@ describe("numbers", () => {
     expect(values.map(lined(values))).toEqual(texts),
   );
 
+  it("a priority may be less than zero", () =>
+    expect([-1, 0, 1000].map(signed)).toEqual(["-1", "0", "1,000"]));
   it("CPUs are told in whole ones", () =>
     expect([cpus(12_000), cpus(1500), cpus(-1)]).toEqual(["12", "1.5", "∞"]));
   it("nothing is no part of nothing", () => expect([percent(1, 3), percent(0, 0)]).toEqual(["33 %", "–"]));

@@ -12,6 +12,11 @@ export function count(value: number): string {
   return value.toLocaleString("en", { maximumFractionDigits: 2 });
 }
 
+/** A number that may be less than zero, which stands for nothing else there: a priority. */
+export function signed(value: number): string {
+  return value.toLocaleString("en");
+}
+
 /** As `count`, of numbers below each other: their points stand in one line, with one digit after it if any has some. */
 export function lined(values: readonly number[]): (value: number) => string {
   const digits = values.every(Number.isInteger) ? 0 : 1;

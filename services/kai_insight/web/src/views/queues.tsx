@@ -5,7 +5,7 @@ import { useMemo } from "preact/hooks";
 
 import type { QueueColumns, QueueState, Rows } from "../api/types";
 import { useAsked } from "../asked";
-import { bytes, count, cpus, lined, plural } from "../model/format";
+import { bytes, count, cpus, lined, plural, signed } from "../model/format";
 import { type QueueRow, type Resource, longest, rows } from "../model/queues";
 import { question } from "../model/route";
 import { say, to } from "../nav";
@@ -255,7 +255,7 @@ function QueuePane({ queues, index }: { queues: QueueColumns; index: number }): 
               </a>
             </Fact>
           )}
-          <Fact name="Priority">{count(queues.priority[index])}</Fact>
+          <Fact name="Priority">{signed(queues.priority[index])}</Fact>
           <Fact name="GPUs">
             {count(row.allocated)} held, {count(row.requested)} asked for, {count(row.fairShare)} due
           </Fact>

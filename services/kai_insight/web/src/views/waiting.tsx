@@ -5,7 +5,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 
 import type { Waiting, WaitingRow, Workload } from "../api/types";
 import { type Asked, useAsked } from "../asked";
-import { count, cpus, bytes, plural, span } from "../model/format";
+import { count, cpus, bytes, plural, signed, span } from "../model/format";
 import { type Placed, type Places, arranged, kept } from "../model/places";
 import { question } from "../model/route";
 import { leaves } from "../model/queues";
@@ -373,7 +373,7 @@ export function Asks({ row }: { row: WaitingRow }): JSX.Element {
         {row.minMember > 1 ? `, ${count(row.minMember)} at least together` : ""}
       </Fact>
       <Fact name="Priority">
-        {count(row.priority)}, {row.preemptible ? "preemptible" : "not preemptible"}
+        {signed(row.priority)}, {row.preemptible ? "preemptible" : "not preemptible"}
       </Fact>
       {row.waitingSince > 0 && <Fact name="Waits for">{span(now - row.waitingSince)}</Fact>}
     </Facts>
