@@ -56,6 +56,11 @@ class Step:
     data: bytes
 
 
+def hidden_namespaces(board: Board, sight: Sight) -> frozenset[str]:
+    """Namespaces with pod groups that somebody may not see."""
+    return frozenset() if sight is None else frozenset(board.namespaces.keys() - sight)
+
+
 class View:
     """Of one board for one sight. ``name`` is like that of no other view, also none of another process."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from kai.live.board import Board
 from kai.live.groups import tasks_of, user_of, waits, workload_of
+from kai.live.redaction import redacted
 from kai.live.told import GroupRow, Place, Waiting
-from kai.live.views import Sight
+from kai.live.views import Sight, hidden_namespaces
 from kai.model.ids import PodGroupKey
 from kai.model.verdicts import GroupVerdict
 from kai.snapshot.amounts import GPU_CENTI
@@ -68,13 +69,14 @@ def waiting(
     """
     jobs = [state.jobs[key] for key in board.waiting if key in state.jobs]
     seen = [job for job in jobs if sight is None or job.namespace in sight]
+    hidden = hidden_namespaces(board, sight)
     verdicts: Counter[str] = Counter()
     codes: Counter[str] = Counter()
     found: list[Job] = []
     for job in seen:
         said = known.verdicts.get(job.key)
         verdict, code = (said.verdict, said.code) if said is not None else ("", "")
-        if not _matches(state, job, said, filters):
+        if not _matches(state, job, said, filters, hidden=hidden):
             continue
         of_verdict = filters.verdict is None or filters.verdict == verdict
         of_code = not filters.code or filters.code == code
@@ -122,12 +124,14 @@ def row(state: ClusterState, job: Job, known: Known) -> GroupRow:
     )
 
 
-def _matches(state: ClusterState, job: Job, said: GroupVerdict | None, filters: Filters) -> bool:
+def _matches(
+    state: ClusterState, job: Job, said: GroupVerdict | None, filters: Filters, *, hidden: Container[str]
+) -> bool:
     if filters.namespace and job.namespace != filters.namespace:
         return False
     if filters.queue and not _charged_to(job, filters.queue):
         return False
-    return not filters.text or filters.text.casefold() in _words(state, job, said).casefold()
+    return not filters.text or filters.text.casefold() in _words(state, job, said, hidden=hidden).casefold()
 
 
 def _charged_to(job: Job, queue: str) -> bool:
@@ -135,9 +139,10 @@ def _charged_to(job: Job, queue: str) -> bool:
     return job.facts.queue == queue or any(each.name == queue for each in job.queue.path)
 
 
-def _words(state: ClusterState, job: Job, said: GroupVerdict | None) -> str:
+def _words(state: ClusterState, job: Job, said: GroupVerdict | None, *, hidden: Container[str]) -> str:
+    """What somebody reads of it: what is not told to him cannot be guessed by looking for it either."""
     group = state.group_objects.get(job.key)
-    told = said.text if said is not None else ""
+    told = redacted(said.text, hidden) if said is not None else ""
     return "\n".join((job.key, workload_of(group), user_of(group), job.facts.queue, told))
 
 

@@ -14,7 +14,7 @@ from kai.live.board import Board
 from kai.live.redaction import redacted
 from kai.live.search import search
 from kai.live.slots import slots
-from kai.live.views import Sight
+from kai.live.views import Sight, hidden_namespaces
 from kai.live.waiting import Filters, Sort
 from kai.model import names, release
 from kai.model.faults import Fault
@@ -192,7 +192,9 @@ class LiveAnswers:
                 limit=asked.limit,
                 known=known,
             )
-            return encode(found if sight is None else redacted(_plain(found), _hidden(board, sight)))
+            return encode(
+                found if sight is None else redacted(_plain(found), hidden_namespaces(board, sight))
+            )
 
         return await shard.look(rows)
 
@@ -265,7 +267,7 @@ async def _health_of(shard: LiveShard, sight: Sight) -> ShardHealth:
         told = [SetAside(kind=each.kind, key=each.key, reason=each.message) for each in faults]
         if sight is None:
             return told
-        hidden = _hidden(board, sight)
+        hidden = hidden_namespaces(board, sight)
         return [msgspec.structs.replace(each, reason=redacted(each.reason, hidden)) for each in told]
 
     try:
@@ -296,10 +298,6 @@ def _nothing(name: str, reason: str) -> ShardTold:
     return ShardTold(
         name=name, version="", reason=reason, at=0.0, nodes=0, gpus=0, gpus_used=0.0, pods=0, waiting=0
     )
-
-
-def _hidden(board: Board, sight: frozenset[str]) -> set[str]:
-    return {name for name in board.namespaces if name not in sight}
 
 
 def _plain(told: Any) -> Any:

@@ -12,7 +12,7 @@ from kai.answers.situation import Situation
 from kai.live import details, waiting
 from kai.live.board import Board
 from kai.live.redaction import redacted
-from kai.live.views import Sight
+from kai.live.views import Sight, hidden_namespaces
 from kai.model import duration
 from kai.model.faults import OutOfBounds
 from kai.model.ids import PodGroupKey
@@ -179,5 +179,4 @@ def within(asked: LiveAsked) -> float:
 def _seen(told: Any, board: Board, sight: Sight) -> bytes:
     if sight is None:
         return encode(told)
-    hidden = {name for name in board.namespaces if name not in sight}
-    return encode(redacted(msgspec.to_builtins(told), hidden))
+    return encode(redacted(msgspec.to_builtins(told), hidden_namespaces(board, sight)))

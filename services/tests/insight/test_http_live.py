@@ -92,6 +92,12 @@ async def test_what_somebody_may_not_see_is_counted_and_not_named(looked, ann):
         assert "other/" not in json.dumps(await answer(looked, name, ann, **query))
 
 
+async def test_what_somebody_may_not_see_cannot_be_guessed_by_looking_for_it(looked, ann, boss):
+    for text, found in (("other/h", [1, 0]), ("is in the way", [1, 1]), ("somebody's work is", [0, 1])):
+        rows = [await answer(looked, "live/waiting", who, text=text) for who in (boss, ann)]
+        assert [each["total"] for each in rows] == found
+
+
 @pytest.mark.parametrize(
     ("name", "query", "right"),
     [
