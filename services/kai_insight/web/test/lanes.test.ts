@@ -42,6 +42,11 @@ describe("what happened", () => {
     ]);
   });
 
+  it("is no place yet for who waits until others are gone", () => {
+    const [pipelined] = happenings([decision(10, "Pipelined")], []);
+    expect([pipelined.kind, pipelined.text]).toEqual(["wait", "waits"]);
+  });
+
   it("stands in the lane of its queue, and in its time only", () => {
     const drawn = lanes([...all, ...happenings([decision(15, "Placed", "a")], [])], 12, 100, 10);
     expect(drawn.map((lane) => [lane.queue, lane.binds, lane.evictions, lane.waits])).toEqual([

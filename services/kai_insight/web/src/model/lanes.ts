@@ -28,8 +28,9 @@ export interface Lane {
   waits: number;
 }
 
-const PLACED = new Set(["Placed", "Pipelined", "Settled"]);
-const WAITS = new Set(["Unschedulable", "NotReady"]);
+const PLACED = new Set(["Placed", "Settled"]);
+/** Who is pipelined has a place in view, and waits until those who have it are gone. */
+const WAITS = new Set(["Pipelined", "Unschedulable", "NotReady"]);
 
 export function happenings(decisions: readonly Decision[], takings: readonly Taking[]): Happening[] {
   const found: Happening[] = [];
