@@ -55,6 +55,12 @@ async def test_back_leads_to_the_view_before(mock, page):
     )
 
 
+async def test_a_rack_is_in_the_address_with_the_zone_that_it_is_in(mock, page):
+    tab = await page(await mock(), "#/cluster")
+    await tab.click(".rooms-best")
+    await eventually(tab.address, lambda now: "domain=zone-a%2Frack-" in now, what="a rack is shown")
+
+
 @pytest.mark.parametrize(("chosen", "shown"), [("", "default"), ("&shard=gold", "gold")])
 async def test_all_that_is_asked_is_about_the_shard_that_is_shown(mock, page, chosen, shown):
     server = await mock(shards=("default", "gold"))

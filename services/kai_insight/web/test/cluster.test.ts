@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Frame, QueueColumns } from "../src/api/types";
-import { changed, domainOf, holders, nodesOf, opened, use } from "../src/model/cluster";
+import { changed, domainAddress, domainOf, holders, nodesOf, opened, use } from "../src/model/cluster";
 
 const NONE = { quota: [0], limit: [0], fairShare: [0], allocated: [0], requested: [0] };
 const QUEUES: QueueColumns = {
@@ -62,6 +62,16 @@ describe("who holds what", () => {
     expect(domainOf(cluster, 0)).toEqual(["a", "r"]);
     expect(domainOf(cluster, 2)).toEqual([]);
     expect(nodesOf(cluster, new Set([1]))).toEqual([1]);
+  });
+
+  it("is in a domain that its address tells from one of the same name elsewhere", () => {
+    const domains = {
+      level: ["zone", "zone", "rack", "rack"],
+      name: ["a", "b", "r", "r"],
+      parent: [-1, -1, 0, 1],
+    };
+    const cluster = opened({ ...frame(), domains });
+    expect([0, 2, 3].map((domain) => domainAddress(cluster, domain))).toEqual(["a", "a/r", "b/r"]);
   });
 
   it("adds up, parts as parts", () => {

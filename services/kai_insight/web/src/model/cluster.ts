@@ -133,6 +133,11 @@ export function domainOf(cluster: Cluster, node: number): string[] {
   return domainPath(cluster, cluster.frame.nodes.domain[node]);
 }
 
+/** What an address calls a domain. Racks of two zones may have one name, so it says the zone as well. */
+export function domainAddress(cluster: Cluster, domain: number): string {
+  return domainPath(cluster, domain).join("/");
+}
+
 /** A domain and those around it by name, the outermost first. */
 export function domainPath(cluster: Cluster, domain: number): string[] {
   const { name, parent } = cluster.frame.domains;

@@ -8,7 +8,7 @@ import { layout, neighbour, slotAt } from "../map/layout";
 import type { ColourBy } from "../map/paint";
 import { pickOf } from "../map/picked";
 import { Picture } from "../map/picture";
-import { type Cluster, domainOf, holders } from "../model/cluster";
+import { type Cluster, domainAddress, domainOf, holders } from "../model/cluster";
 import { count } from "../model/format";
 import { NODE_STATES } from "../model/palette";
 import { nameOf, useNames } from "../names";
@@ -88,7 +88,7 @@ export function MapCanvas({ cluster, by, node }: Props): JSX.Element {
     if (node >= 0) picture.current?.reveal(node, false);
   }, [node, made]);
   useEffect(() => {
-    const box = made?.domains.find((each) => cluster.frame.domains.name[each.domain] === domain);
+    const box = made?.domains.find((each) => domainAddress(cluster, each.domain) === domain);
     if (box) picture.current?.revealBox(box);
   }, [domain, made, cluster]);
 

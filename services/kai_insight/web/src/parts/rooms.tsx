@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 
 import type { Slots } from "../api/types";
 import { useAsked } from "../asked";
-import { type Cluster, domainPath } from "../model/cluster";
+import { type Cluster, domainAddress, domainPath } from "../model/cluster";
 import { count, plural } from "../model/format";
 import { question } from "../model/route";
 import { say } from "../nav";
@@ -14,7 +14,8 @@ const EVERY_SECONDS = 10;
 
 export function Rooms({ cluster }: { cluster: Cluster }): JSX.Element | null {
   const shard = useShard();
-  const asked = useAsked<Slots>(question("live/slots", { shard }), EVERY_SECONDS);
+  // Domains are told by their places in the frame, and another one has others there.
+  const asked = useAsked<Slots>(question("live/slots", { shard }), EVERY_SECONDS, cluster.frame.version);
   const slots = asked.data;
   if (!slots)
     return asked.problem ? <p class="faint foot">What still fits: {asked.problem.message}</p> : null;
@@ -33,7 +34,7 @@ export function Rooms({ cluster }: { cluster: Cluster }): JSX.Element | null {
                   type="button"
                   class="link rooms-best"
                   title={domainPath(cluster, best.domain).join(" › ")}
-                  onClick={() => say({ domain: cluster.frame.domains.name[best.domain] })}
+                  onClick={() => say({ domain: domainAddress(cluster, best.domain) })}
                 >
                   {count(best.slots)} in {cluster.frame.domains.name[best.domain]}
                 </button>
