@@ -1,5 +1,7 @@
 """What stands there when there is nothing to show, or not any more."""
 
+import time
+
 import pytest
 
 from deadlines import eventually
@@ -82,6 +84,22 @@ async def test_an_answer_that_cannot_be_renewed_stays_and_says_so(mock, page):
     assert await tab.count("tr[data-row]") == 5
     server.broken.clear()
     await tab.lacks(".old")
+
+
+async def test_what_queues_held_at_one_moment_does_not_stand_for_another(mock, page):
+    server = await mock(gpus=64)
+    tab = await page(server, "#/time?span=21600")
+    await tab.has(".moment table")
+    server.broken["queue-states"] = (503, "not now")
+    await tab.js(f"location.hash = '#/time?span=21600&at={time.time() - 3600:.0f}'")
+    await tab.sees("ot now", ".moment .notice")
+    assert await tab.count(".moment table") == 0
+
+
+async def test_evictions_that_cannot_be_told_are_not_taken_for_none(mock, page):
+    server = await mock(broken={"evictions": (503, "the store does not answer")})
+    tab = await page(server, "#/time")
+    await tab.sees("Who was evicted is not shown: the store does not answer", ".time")
 
 
 async def test_a_cluster_that_is_new_altogether_is_asked_for_again(mock, page):

@@ -79,6 +79,11 @@ function Lanes(): JSX.Element {
             {(data.more || takings.data?.more) && (
               <p class="faint foot">Only the newest {count(MOST)} of this time; look at less of it.</p>
             )}
+            {takings.problem && (
+              <p class="faint foot" role="status">
+                Who was evicted is not shown: {takings.problem.message}
+              </p>
+            )}
             <Hidden count={data.hidden} what="decisions were made about workloads" />
             <Moment all={all} since={since} until={until} shard={shard} />
           </>
@@ -301,7 +306,7 @@ function Moment(props: { all: Happening[]; since: number; until: number; shard: 
       </section>
       <section>
         <h2>{said ? "What queues held then" : "What queues hold"}</h2>
-        <Held at={at} shard={shard} />
+        <Held at={at} shard={shard} chosen={said > 0} />
       </section>
     </div>
   );
@@ -341,10 +346,11 @@ function Happenings({ earlier }: { earlier: Happening[] }): JSX.Element {
   );
 }
 
-function Held({ at, shard }: { at: number; shard: string }): JSX.Element {
+function Held({ at, shard, chosen }: { at: number; shard: string; chosen: boolean }): JSX.Element {
   const step = Math.ceil(at / 30) * 30;
   const path = question("queue-states", { shard, since: step - 3700, until: step, limit: MOST });
-  const asked = useAsked<Rows<QueueState>>(path, 0, shard);
+  // What was of another moment stands for none that somebody chose.
+  const asked = useAsked<Rows<QueueState>>(path, 0, chosen ? path : shard);
   return (
     <Answered asked={asked} what="What queues held">
       {(data) => {
