@@ -6,6 +6,8 @@ import pytest
 
 from deadlines import eventually
 
+#: When what was shown last has been drawn, and has begun to ask.
+DRAWN = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
 NAMES = {
     "#/waiting": "live/waiting",
     "#/cluster": "live/cluster",
@@ -100,6 +102,27 @@ async def test_evictions_that_cannot_be_told_are_not_taken_for_none(mock, page):
     server = await mock(broken={"evictions": (503, "the store does not answer")})
     tab = await page(server, "#/time")
     await tab.sees("Who was evicted is not shown: the store does not answer", ".time")
+
+
+async def test_what_was_opened_out_of_sight_is_there_when_somebody_looks(mock, page):
+    server = await mock()
+    tab = await page(server, "#/waiting")
+    await tab.has("tr[data-row]")
+    await tab.js("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    await tab.js(f"location.hash = '#/time?until={time.time():.0f}'")
+    await tab.has(".loading")
+    await tab.js(DRAWN)
+    assert server.asked["decisions"] == 0
+    await tab.js("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    await tab.has(".lanes")
+
+
+async def test_a_past_that_could_not_be_told_is_asked_for_again_by_itself(mock, page):
+    server = await mock(broken={"decisions": (502, "nobody is behind the proxy")})
+    tab = await page(server, f"#/time?until={time.time():.0f}")
+    await tab.sees("tried again by itself", ".notice")
+    server.broken.clear()
+    await tab.has(".lanes")
 
 
 async def test_a_cluster_that_is_new_altogether_is_asked_for_again(mock, page):

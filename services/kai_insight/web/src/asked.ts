@@ -5,6 +5,9 @@ import { useCallback, useEffect, useState } from "preact/hooks";
 import { Problem, ask } from "./api/client";
 import { set } from "./store";
 
+/** What failed for a while is asked again after so long, where the server does not say after how long. */
+const AGAIN_SECONDS = 5;
+
 export interface Asked<T> {
   data: T | null;
   /** The path that this is the answer to. */
@@ -36,24 +39,26 @@ export function useAsked<T>(path: string | null, every = 0, subject: string | nu
     if (path === null) return;
     const controller = new AbortController();
     let timer = 0;
+    const look = (): void => void round();
     const round = async (): Promise<void> => {
-      let wait = every;
-      // Who does not look needs nothing new.
-      if (!document.hidden) {
-        const answer = await answered<T>(path, controller.signal);
-        if (controller.signal.aborted) return;
-        keep((before) => ({
-          subject,
-          of: answer.data === null ? before.of : path,
-          data: answer.data ?? (before.subject === subject ? before.data : null),
-          problem: answer.problem,
-          at: answer.data === null ? before.at : Date.now() / 1000,
-        }));
-        if (answer.problem?.again) wait = Math.max(wait, answer.problem.again);
+      // Who does not look needs nothing new, until he does.
+      if (document.hidden) {
+        document.addEventListener("visibilitychange", look, { once: true, signal: controller.signal });
+        return;
       }
-      if (wait > 0) timer = window.setTimeout(() => void round(), wait * 1000);
+      const answer = await answered<T>(path, controller.signal);
+      if (controller.signal.aborted) return;
+      keep((before) => ({
+        subject,
+        of: answer.data === null ? before.of : path,
+        data: answer.data ?? (before.subject === subject ? before.data : null),
+        problem: answer.problem,
+        at: answer.data === null ? before.at : Date.now() / 1000,
+      }));
+      const wait = Math.max(every, answer.problem?.passes ? answer.problem.again || AGAIN_SECONDS : 0);
+      if (wait > 0) timer = window.setTimeout(look, wait * 1000);
     };
-    void round();
+    look();
     return () => {
       controller.abort();
       clearTimeout(timer);

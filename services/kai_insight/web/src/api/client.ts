@@ -14,6 +14,11 @@ export class Problem extends Error {
   ) {
     super(message);
   }
+
+  /** Whether it may be over when one asks again. */
+  get passes(): boolean {
+    return this.kind === "busy" || this.kind === "away";
+  }
 }
 
 export function token(): string {

@@ -38,13 +38,12 @@ export function Empty({ title, children }: { title: string; children?: Component
 }
 
 export function Failure({ problem, again }: { problem: Problem; again?: () => void }): JSX.Element {
-  const repeats = problem.kind === "busy" || problem.kind === "away";
   return (
     <div class={`notice notice-${problem.kind}`} role="alert">
       <Icon name="warn" />
       <h2>{TITLES[problem.kind]}</h2>
       <p>{problem.message}</p>
-      {repeats && <p class="faint">It is tried again by itself.</p>}
+      {problem.passes && <p class="faint">It is tried again by itself.</p>}
       {again && problem.kind !== "rights" && (
         <button type="button" class="button" onClick={again}>
           Try again
