@@ -188,9 +188,30 @@ class Subresources:
             resource_version=preconditions.get("resourceVersion"),
             dry_run=dry_run,
         )
+        meant = delete.uid in (None, record.uid) and delete.resource_version in (None, str(record.version))
+        if meant and not (dry_run or going or has_ended(phase)):
+            marked = self._mark_disrupted(target.resource, record)
+            if delete.resource_version is not None:
+                delete.resource_version = str(marked.version)
         plain = Target(target.resource, target.version, target.namespace, target.name)
         await self._registry.delete(plain, delete, options, admitted=True)
         return answer(_SUCCESS, 201)
+
+    def _mark_disrupted(self, pods: Resource, pod: Record) -> Record:
+        """Say of a pod that it does not end by itself: failure policies of Jobs ask for that."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+            "lastTransitionTime": self._registry.clock.stamp(),
+        }
+        status = pod.obj.get("status") or {}
+        others = [one for one in status.get("conditions") or () if one["type"] != condition["type"]]
+        told = {**status, "conditions": [*others, condition]}
+        return self._registry.store_update(
+            pods, pod, {**pod.obj, "metadata": dict(pod.obj["metadata"]), "status": told}
+        )
 
     # --- scale --------------------------------------------------------------------------------------
 

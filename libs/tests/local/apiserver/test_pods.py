@@ -413,6 +413,23 @@ async def test_a_pod_that_is_going_and_one_that_is_evicted_only_to_see_charge_no
         assert await left() == 1
 
 
+async def test_an_evicted_pod_says_that_it_is_disrupted(api):
+    await a_guarded_pod(api, ready=True, status={"disruptionsAllowed": 1}, minAvailable=0)
+    stale = {"deleteOptions": {"preconditions": {"resourceVersion": "1"}}}
+    assert (await api.call("POST", f"{PODS}/p/eviction", stale))[0] == 409
+    before = await api.get(f"{PODS}/p")
+    assert [condition["type"] for condition in before["status"]["conditions"]] == ["Ready"]
+    fresh = {"resourceVersion": before["metadata"]["resourceVersion"], "uid": before["metadata"]["uid"]}
+    await api.patch(f"{BUDGETS}/b/status", {"status": {"disruptionsAllowed": 1}})
+    await api.post(f"{PODS}/p/eviction", {"deleteOptions": {"preconditions": fresh}})
+    evicted = await api.get(f"{PODS}/p")
+    assert evicted["metadata"]["deletionTimestamp"]
+    assert {condition["type"]: condition.get("reason") for condition in evicted["status"]["conditions"]} == {
+        "Ready": None,
+        "DisruptionTarget": "EvictionByEvictionAPI",
+    }
+
+
 CRON_JOBS = {
     "too few fields": ({"schedule": "bad"}, 'spec.schedule: Invalid value: "bad": expected exactly 5 fields'),
     "no field": ({"schedule": "a b c d !"}, "failed to parse"),
