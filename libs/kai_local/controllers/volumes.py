@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 
 from kai.kube import resources
 from kai.model.objects import ApiObject, Json
-from kai.model.rules.volumes import is_kept_for, storage_bytes, suits
+from kai.model.rules.volumes import SELECTED_NODE, is_kept_for, storage_bytes, suits
 from kai_local.controllers.actions import Action, Create, Delete, Patch
 from kai_local.controllers.objects import Workload, object_reference
 from kai_local.parts.objects import LocalPod
 
 PROVISIONER = "kai.local/volumes"
-_SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 _BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 _PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
@@ -46,7 +45,7 @@ def reconcile_claim(
     if meant or named:
         return _bind(claim, meant[0]) if meant else []
     storage_class = classes.get(str(claim.spec.get("storageClassName") or ""))
-    if storage_class is not None and storage_class.waits and _SELECTED_NODE not in claim.annotations:
+    if storage_class is not None and storage_class.waits and SELECTED_NODE not in claim.annotations:
         return []
     if storage_class is None or not storage_class.waits:
         free = [v for v in there if not v.spec.get("claimRef") and not v.terminating]
@@ -133,7 +132,7 @@ def _phase(volume: Workload, phase: str) -> list[Action]:
 
 
 def _new_volume(claim: Workload, storage_class: StorageClass) -> Json:
-    node = claim.annotations.get(_SELECTED_NODE)
+    node = claim.annotations.get(SELECTED_NODE)
     request = ((claim.spec.get("resources") or {}).get("requests") or {}).get("storage", "1Gi")
     spec: Json = {
         "capacity": {"storage": request},

@@ -6,7 +6,9 @@ import re
 from typing import Final
 
 from kai.model import names
+from kai.model.dra import ADMIN_NAMESPACE_LABEL, EXTENDED_CLAIM_ANNOTATION
 from kai.model.rules.priorities import PREEMPTIBILITIES
+from kai.model.rules.volumes import SELECTED_NODE
 
 #: Labels and taints of Kubernetes and of the product; keys of others are names like any other.
 KEYS: Final = frozenset(
@@ -21,8 +23,7 @@ KEYS: Final = frozenset(
             )
         ),
         *("node-role.kubernetes.io/control-plane", "nvidia.com/gpu.present", "nvidia.com/gpu.product"),
-        *("volume.kubernetes.io/selected-node", "resource.kubernetes.io/extended-resource-claim"),
-        *("resource.kubernetes.io/admin-access",),
+        *(SELECTED_NODE, EXTENDED_CLAIM_ANNOTATION, ADMIN_NAMESPACE_LABEL),
         *(value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)),
     }
 )
@@ -35,7 +36,7 @@ READ: Final = frozenset(
         *(names.CPU_WORKER_LABEL, names.GPU_WORKER_LABEL, names.MIG_WORKER_LABEL),
         *(names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_NUM_DEVICES, names.MPS),
         *(names.KUBEFLOW_JOB_ROLE_LABEL, names.RAY_NODE_TYPE_LABEL, names.RECEIVED_RESOURCE_TYPE),
-        *(*names.GROUP_TIMESTAMPS, "resource.kubernetes.io/extended-resource-claim"),
+        *(*names.GROUP_TIMESTAMPS, EXTENDED_CLAIM_ANNOTATION),
         *("kubernetes.io/arch", "kubernetes.io/os", names.PREEMPTIBILITY_LABEL),
     }
 )
@@ -45,7 +46,7 @@ ANNOTATIONS: Final = frozenset(
         *(names.POD_GROUP_ANNOTATION, names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_NUM_DEVICES),
         *(names.GPU_FRACTION_CONTAINER, names.RECEIVED_RESOURCE_TYPE, *names.GROUP_TIMESTAMPS),
         *(names.NUMA_OBSERVED, names.NUMA_PREDICTED, names.RESERVED_GPU),
-        *("resource.kubernetes.io/extended-resource-claim", "volume.kubernetes.io/selected-node"),
+        *(EXTENDED_CLAIM_ANNOTATION, SELECTED_NODE),
     }
 )
 #: Words in any place.
