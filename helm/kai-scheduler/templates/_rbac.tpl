@@ -80,6 +80,19 @@ subjects:
 {{- if ne (toString (.Values.numaPlacementExporter | default dict).enabled) "false" -}}true{{- end -}}
 {{- end -}}
 
+{{/* The images that reservation pods may have, as JSON. */}}
+{{- define "kai.reservationImages" -}}
+{{- $chosen := get (.Values.binder.args | default dict) "resource-reservation-pod-image" -}}
+{{- $image := $chosen | default (include "kai.image" (dict "root" . "image" .Values.binder.resourceReservationImage)) -}}
+{{- concat (list $image) .Values.admissionPolicies.reservationImages | toJson -}}
+{{- end -}}
+
+{{/* The images that scaling pods may have, as JSON. */}}
+{{- define "kai.scalingImages" -}}
+{{- $image := include "kai.image" (dict "root" . "image" .Values.nodescaleadjuster.scalingPodImage) -}}
+{{- concat (list $image) .Values.admissionPolicies.reservationImages | toJson -}}
+{{- end -}}
+
 {{/* What the roles and policies of this chart were made for, beyond what every installation has. */}}
 {{- define "kai.grants" -}}
 {{- $v := .Values -}}

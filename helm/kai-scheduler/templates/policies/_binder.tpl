@@ -1,9 +1,3 @@
-{{/* The images that reservation pods may have, as JSON. */}}
-{{- define "kai.reservationImages" -}}
-{{- $chosen := get (.Values.binder.args | default dict) "resource-reservation-pod-image" -}}
-{{- $image := $chosen | default (include "kai.image" (dict "root" . "image" .Values.binder.resourceReservationImage)) -}}
-{{- concat (list $image) .Values.admissionPolicies.reservationImages | toJson -}}
-{{- end -}}
 {{- define "kai.binderHolds" -}}
 {{- $user := include "kai.user" (dict "root" . "account" "binder") | quote -}}
 {{- $args := .Values.binder.args | default dict -}}

@@ -1,8 +1,3 @@
-{{/* The images that scaling pods may have, as JSON. */}}
-{{- define "kai.scalingImages" -}}
-{{- $image := include "kai.image" (dict "root" . "image" .Values.nodescaleadjuster.scalingPodImage) -}}
-{{- concat (list $image) .Values.admissionPolicies.reservationImages | toJson -}}
-{{- end -}}
 {{- define "kai.nodeScaleAdjusterHolds" -}}
 {{- $user := include "kai.user" (dict "root" . "account" "node-scale-adjuster") | quote -}}
 {{- $images := include "kai.scalingImages" . | fromJsonArray -}}
