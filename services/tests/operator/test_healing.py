@@ -3,6 +3,7 @@
 Those of an installation that says nothing are spoilt where its processes run, in ``e2e/test_operator.py``.
 """
 
+import msgspec
 import pytest
 
 from deadlines import BASE_SECONDS, eventually
@@ -11,13 +12,14 @@ from e2e.harness import Cluster
 from e2e.third_party.definitions import a_definition
 from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
-from kai.kube.resources import CONFIGS, CRDS, NAMESPACES, SCHEDULING_SHARDS
+from kai.kube.leases import Lease
+from kai.kube.resources import CONFIGS, CRDS, LEASES, NAMESPACES, PODS, SCHEDULING_SHARDS
 from kai.model import names
 from kai.operands import OPTIONAL_KINDS, Facts
 from kai_local.apiserver.serving.server import ApiServer
 from kai_local.installation.bootstrap import definitions
 from kai_operator.kinds import KINDS, PROMETHEUSES
-from kai_operator.leaders import leader_slices
+from kai_operator.leaders import SchedulerPod, leader_slices
 from services.tests.operator.serving import operator
 
 pytestmark = pytest.mark.integration
@@ -37,8 +39,27 @@ CONFIG = {
     },
 }
 SHARD = {"metadata": {"name": "default"}, "spec": {}}
+PART_OF = "app.kubernetes.io/part-of"
+#: Who leads, without which no endpoints are written.
+LEASE = {
+    "metadata": {"name": names.SCHEDULER_NAME, "namespace": HOME},
+    "spec": {"holderIdentity": "leads_1", "leaseDurationSeconds": 15},
+}
+LEADER = {
+    "metadata": {
+        "name": "leads",
+        "namespace": HOME,
+        "labels": {"app.kubernetes.io/part-of": "kai-scheduler"},
+    },
+    "spec": {"containers": [{"name": "scheduler", "image": "scheduler"}]},
+}
+ADDRESS = {"podIP": "10.1.1.1"}
 MADE = healing.operands(CONFIG, [SHARD], Facts(served=frozenset(OPTIONAL_KINDS)))
-MADE += leader_slices(MADE, None, {})
+MADE += leader_slices(
+    MADE,
+    msgspec.convert(LEASE, Lease),
+    {"leads": msgspec.convert({**LEADER, "status": ADDRESS}, SchedulerPod)},
+)
 USUAL = healing.kinds(healing.usual())
 REST = [each for each in healing.kinds(MADE) if each not in USUAL]
 
@@ -64,6 +85,9 @@ async def furnish(client):
         )
     for name in (HOME, names.RESERVATION_NAMESPACE, names.SCALE_ADJUST_NAMESPACE):
         await client.create(NAMESPACES, {"metadata": {"name": name}})
+    await client.create(LEASES, LEASE, namespace=HOME)
+    await client.create(PODS, LEADER, namespace=HOME)
+    await client.patch(PODS, "leads", {"status": ADDRESS}, namespace=HOME, subresource="status")
     await client.create(CONFIGS, CONFIG)
     await client.create(SCHEDULING_SHARDS, SHARD)
 

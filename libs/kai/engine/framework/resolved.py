@@ -51,10 +51,6 @@ class Plugins:
         self._all = tuple(plugins)
         self._of_classes: tuple[Any, ...] = _those(self._all, OfClasses)
         self._concerned: dict[int, Concerned | None] = {}
-        #: What they go by beside what a pod's spec demands of nodes; None where none goes by anything else.
-        self.particulars: Callable[[Task], Hashable] | None = None
-        if any(map(_is_particular, self._of_classes)):
-            self.particulars = self._particulars
         self.trackers: tuple[Tracker, ...] = _those(self._all, Tracker)
         self.job_rankings: tuple[JobRanking, ...] = _those(self._all, JobRanking)
         self.victim_rankings: tuple[VictimRanking, ...] = _those(self._all, VictimRanking)
@@ -80,6 +76,12 @@ class Plugins:
         except KeyError:
             found = self._concerned[cls.id] = self._ask(cls)
             return found
+
+    @property
+    def particulars(self) -> Callable[[Task], Hashable] | None:
+        """What they go by beside what a pod's spec demands of nodes; None where there is nothing else."""
+        # Not kept: it leads back here, and a circle would wait for a garbage collection.
+        return self._particulars if any(map(_is_particular, self._of_classes)) else None
 
     def _particulars(self, task: Task) -> Hashable:
         concerned = self.concerned(task.cls)
