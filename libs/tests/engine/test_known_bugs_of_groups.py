@@ -184,17 +184,6 @@ def test_2012_a_gang_of_which_a_pod_succeeded_keeps_its_other_pods():
         assert not any(each.staleness for each in result.outcomes)
 
 
-def test_2012_so_it_does_where_the_pod_that_succeeded_is_deleted_as_garbage_is():
-    state = one_node((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
-    state.apply(Kind.POD, a_pod("runs", group="job", gpus=1, node="n"))
-    state.apply(Kind.POD, a_pod("done", group="job", gpus=1, node="n", phase="Succeeded"))
-    engine = Engine(AT_ONCE)
-    engine.run(state, NOW)
-    state.remove(Kind.POD, "default/done")
-    assert engine.run(state, NOW + 60).evictions == ()
-    state.check()
-
-
 def a_finishing_gang() -> tuple[ClusterState, Engine]:
     """A gang of two of which one pod runs, and the other one succeeded and is gone."""
     state = one_node((Kind.POD_GROUP, a_group("job", queue="team", min_member=2, started=NOW - 500)))
@@ -204,6 +193,12 @@ def a_finishing_gang() -> tuple[ClusterState, Engine]:
     engine.run(state, NOW)
     state.remove(Kind.POD, "default/done")
     return state, engine
+
+
+def test_2012_so_it_does_where_the_pod_that_succeeded_is_deleted_as_garbage_is():
+    state, engine = a_finishing_gang()
+    assert engine.run(state, NOW + 60).evictions == ()
+    state.check()
 
 
 def reprioritize(state: ClusterState) -> None:
