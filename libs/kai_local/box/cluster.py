@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from kai_local.box.kubeconfig import Entry
 from kai_local.box.options import ClusterOptions, suite_options
 from kai_local.box.plane import Plane
 from kai_local.box.progress import Progress, step
-from kai_local.box.state import DEFAULT_NAME, ClusterFiles, ClusterRecord, KubeconfigRecord
+from kai_local.box.state import DEFAULT_NAME, Claim, ClusterFiles, ClusterRecord, KubeconfigRecord
 from kai_local.embedded.plane import EmbeddedPlane
+from kai_local.errors import ClusterError
 from kai_local.installation.prepare import Preparation
 from kai_local.node import traces
 from kai_local.processes import probes
@@ -66,8 +67,8 @@ class Cluster:
             nodes=options.nodes,
             gpus_per_node=options.gpus_per_node,
         )
-        #: Whether the name, and with it the folder, is another cluster's by now.
-        self._is_of_another: Callable[[], bool] = lambda: False
+        self._claim: Claim | None = None
+        self._was_ready = False
         self._redis_url = ""
         self._egress = ""
         self._infrastructure: tuple[str, ...] = ()
@@ -80,33 +81,62 @@ class Cluster:
         """Bring it up and serve until ``stopping`` is set. Whatever happens, nothing is left.
 
         Raises:
-            ClusterError: the name is taken, or a part is missing.
+            ClusterError: the name is taken, a part is missing, or its folder was removed.
             ProcessFailed: a part does not start.
             PortInUse: the port asked for is taken.
         """
-        with self._files.claimed() as self._is_of_another:
+        with self._files.claimed() as self._claim:
             sweep(self._files)
             self._files.make()
             self._write()  # whatever becomes of us, somebody finds it
+            watching = asyncio.create_task(self._end_when_removed())
             try:
-                async with self._supervisor:
-                    await self._until_stopping(self._come_up())
-                    await self._stopped()
-                    await self._go_down()
+                with self._removal_told():
+                    async with self._supervisor:
+                        await self._until_stopping(self._come_up())
+                        await self.stopping.wait()
+                        await self._go_down()
             finally:
-                if not self._is_of_another():  # which came when this one was removed
-                    self._restore_kubeconfig()
-                    traces.remove(self._files.directory)
-                    self._files.clear()
+                watching.cancel()
+                self._leave_nothing(self._claim)
 
-    async def _stopped(self) -> None:
-        """Wait until somebody ends the cluster, also by removing its folder: no command finds it then."""
-        while not self.stopping.is_set():
-            if self._files.removed or self._is_of_another():
-                self._progress.say(f"{self._files.directory} was removed, so the cluster ends.")
-                self.stopping.set()
+    async def _end_when_removed(self) -> None:
+        """End the cluster also when somebody removes its folder: no command finds it then."""
+        while not self._removed and not self.stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stopping.wait(), _LOOK_AT_FOLDER_SECONDS)
+        if self._removed:
+            self._progress.say(f"{self._files.directory} was removed, so the cluster ends.")
+            self.stopping.set()
+
+    @contextlib.contextmanager
+    def _removal_told(self) -> Iterator[None]:
+        """Let it be the failure that the folder was removed, not what fails or is not finished for it."""
+        failure: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            if not self._removed:
+                raise
+            failure = error
+        if self._removed and (failure or not self._was_ready):
+            raise ClusterError(f"{self._files.directory} was removed, so the cluster ended") from failure
+
+    @property
+    def _removed(self) -> bool:
+        return self._files.removed or (self._claim is not None and self._claim.lost)
+
+    def _leave_nothing(self, claim: Claim) -> None:
+        """Clean up what bears our name, unless the name is another cluster's by now."""
+        with contextlib.ExitStack() as owning:
+            if claim.lost:
+                try:
+                    owning.enter_context(self._files.claimed())
+                except ClusterError:  # whose cluster came when this one was removed
+                    return
+            self._restore_kubeconfig()
+            traces.remove(self._files.directory)
+            self._files.clear()
 
     async def _until_stopping(self, work: Coroutine[Any, Any, object]) -> None:
         """Do ``work``, but give it up when the cluster is to end."""
@@ -152,6 +182,7 @@ class Cluster:
                 await self._supervisor.wait_ready([_OPERATORS], _START_PATIENCE)
         self._offer_kubeconfig()
         self._record.phase = "ready"
+        self._was_ready = True
         self._write()
         self._progress.say(self._greeting())
         if self._on_ready is not None:
@@ -354,7 +385,7 @@ class Cluster:
         self._write()
 
     def _write(self) -> None:
-        if not self._is_of_another():
+        if self._claim is not None and not self._claim.lost:
             with contextlib.suppress(FileNotFoundError):  # removed, which is noticed soon
                 self._files.write(self._record)
 

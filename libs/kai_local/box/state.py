@@ -11,10 +11,10 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,9 @@ from kai_local.errors import ClusterError
 from kai_local.processes.records import ProcessRecord
 
 DEFAULT_NAME = "local"
+#: How long the name may still be held by a cluster that cleans up after its folder was removed.
+_HANDING_OVER_SECONDS = 1.0
+_LOOK_AT_LOCK_SECONDS = 0.02
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
@@ -143,39 +146,50 @@ class ClusterFiles:
         return not self._record.exists()
 
     @contextmanager
-    def claimed(self) -> Iterator[Callable[[], bool]]:
-        """Own the name. What is given tells whether it is somebody else's by now: our lock was removed.
+    def claimed(self) -> Iterator[Claim]:
+        """Own the name.
 
         Raises:
             ClusterError: somebody else owns it.
         """
         self._lock.parent.mkdir(parents=True, exist_ok=True)
+        late = time.monotonic() + _HANDING_OVER_SECONDS
         while True:
             with self._lock.open("a") as lock:
+                claim = Claim(self._lock, lock.fileno())
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
+                    if time.monotonic() < late:
+                        time.sleep(_LOOK_AT_LOCK_SECONDS)
+                        continue
                     problem = f"there is a cluster {self.name!r} already"
                     remedy = f"end it with `kai local down --name {self.name}` or take another --name"
                     raise ClusterError(f"{problem}; {remedy}") from None
-                if not self._is_current(lock.fileno()):
+                if claim.lost:
                     continue  # the owner before us removed the file between our opening and locking it
-                taken = partial(self._is_of_another, lock.fileno())
                 try:
-                    yield taken
+                    yield claim
                 finally:
-                    if not taken():
+                    if not claim.lost:
                         self._lock.unlink(missing_ok=True)
                 return
 
-    def _is_of_another(self, descriptor: int) -> bool:
-        return self._lock.exists() and not self._is_current(descriptor)
 
-    def _is_current(self, descriptor: int) -> bool:
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A name that is ours for as long as the file that we locked is the one that others find."""
+
+    path: Path
+    descriptor: int
+
+    @property
+    def lost(self) -> bool:
+        """Whether the file was removed: the name is nobody's then, or another's."""
         try:
-            return os.path.samestat(self._lock.stat(), os.fstat(descriptor))
+            return not os.path.samestat(self.path.stat(), os.fstat(self.descriptor))
         except FileNotFoundError:
-            return False
+            return True
 
 
 def state_root(environment: Mapping[str, str] = os.environ) -> Path:

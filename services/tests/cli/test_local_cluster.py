@@ -408,6 +408,19 @@ def test_a_cluster_whose_folder_is_removed_ends_and_leaves_the_next_of_its_name_
     assert not shell.kubeconfig.exists()
 
 
+def test_a_cluster_whose_folder_is_removed_while_it_comes_up_says_so(shell: Shell) -> None:
+    state = shell.home / "state" / "kai"
+    coming = shell.start("local", "up", *BARE)
+    until(lambda: (state / "local" / "cluster.json").exists())
+    until(lambda: shutil.rmtree(state, ignore_errors=True) or not state.exists())
+    said, _ = coming.communicate()
+    assert coming.returncode == 1, said
+    assert f"{state / 'local'} was removed, so the cluster ended" in said
+    assert "Traceback" not in said
+    shell.nothing_is_left()
+    assert not shell.kubeconfig.exists()
+
+
 def test_a_cluster_goes_on_when_its_api_server_is_killed(shell: Shell, tmp_path: Path) -> None:
     own = tmp_path / "own"
     shell.kai("local", "up", "--detach", "--kubeconfig", str(own), *BARE)

@@ -207,7 +207,7 @@ async def test_a_pod_of_another_scheduler_or_with_a_node_is_nothing_to_it(api, a
 async def test_a_restart_writes_nothing(api, admin, tmp_path):
     async with adjuster(str(tmp_path / "config")):
         await wait_for_gpu(admin, "half")
-        await until_scaling(admin, "team-half")
+        await until_marked(admin, "team-half")
     api.counts.reset()
     async with adjuster(str(tmp_path / "config")):
         await asyncio.sleep(1)

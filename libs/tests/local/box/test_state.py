@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,31 @@ with ClusterFiles.of("box", {{"XDG_STATE_HOME": {str(tmp_path)!r}}}).claimed():
     owner.communicate()
     with files(tmp_path).claimed():
         pass
+
+
+def test_a_name_whose_folder_was_removed_is_nobodys_and_then_that_of_who_claims_it(tmp_path: Path) -> None:
+    with files(tmp_path).claimed() as first:
+        assert not first.lost
+        shutil.rmtree(tmp_path / "kai")
+        assert first.lost
+        with files(tmp_path).claimed() as second:
+            assert first.lost
+            assert not second.lost
+    with files(tmp_path).claimed() as first:
+        shutil.rmtree(tmp_path / "kai")
+        second = files(tmp_path).claimed()
+        second.__enter__()
+    assert [path.name for path in (tmp_path / "kai").iterdir()] == ["box.lock"]
+    second.__exit__(None, None, None)
+    assert list((tmp_path / "kai").iterdir()) == []
+
+
+def test_a_name_held_for_the_moment_of_cleaning_up_is_waited_for(tmp_path: Path) -> None:
+    owner = files(tmp_path).claimed()
+    owner.__enter__()
+    threading.Timer(0.1, owner.__exit__, (None, None, None)).start()
+    with files(tmp_path).claimed() as claim:
+        assert not claim.lost
 
 
 def test_what_is_written_is_read_and_listed(tmp_path: Path) -> None:
