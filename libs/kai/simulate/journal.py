@@ -97,7 +97,7 @@ class Journal:
     def reclass(self, task: Task, pod: Pod) -> None:
         """A pod asks for what ``pod`` does, and may run where that may."""
         self._remember(task)
-        self.state.reclass(task, self.state.classes.of(pod, dra_gpus=task.cls.dra_gpus))
+        self.state.reclass(task, self.state.classes.of(pod, claimed=task.cls.claimed))
 
     def decided(self, result: CycleResult) -> None:
         """A cycle was run over the state; what it decided is in the state already."""

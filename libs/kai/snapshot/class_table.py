@@ -15,7 +15,7 @@ from kai.model.requests import resized
 from kai.model.rules.gpus import mig_gpus
 from kai.snapshot import pod_bounds
 from kai.snapshot.asked import asked
-from kai.snapshot.classes import GpuKind, TaskClass
+from kai.snapshot.classes import ClaimedGpus, GpuKind, TaskClass
 from kai.snapshot.constraints import constraints_of, container_key, numa_inputs, volume_references
 from kai.snapshot.essence import essence
 from kai.snapshot.gpu_need import GPU_ANNOTATIONS, gpu_annotations, gpu_need
@@ -25,6 +25,7 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _encode_quickly = msgspec.msgpack.Encoder().encode
 #: Reservation pods ask for the devices that are shared by this name.
 _OF_SHARED: Final = frozenset((names.NVIDIA_GPU,))
+_NO_CLAIMS: Final = ClaimedGpus()
 #: So many classes may wait for a pod that is like those that they had.
 _SPARE: Final = 256
 #: Users decide how long the inputs of a class are: of longer ones a digest is kept.
@@ -56,21 +57,21 @@ class ClassTable:
         """How many there ever were; while it stays the same none was added."""
         return self._made
 
-    def of(self, pod: Pod, *, dra_gpus: int = 0) -> TaskClass:
-        """The class of a pod; ``dra_gpus`` is what its resource claims count as.
+    def of(self, pod: Pod, *, claimed: ClaimedGpus = _NO_CLAIMS) -> TaskClass:
+        """The class of a pod; ``claimed`` is what its resource claims are for.
 
         Raises:
             OutOfBounds: the pod asks for what nobody can take in.
         """
         try:
-            inputs = self._quick_key(pod, dra_gpus)
+            inputs = self._quick_key(pod, claimed)
         except (OverflowError, TypeError, ValueError, AttributeError):
             pod_bounds.check_scheduling(pod)  # which tells what it is that cannot be written down
             raise
         quick = inputs if len(inputs) <= _SHORT else blake2b(inputs, digest_size=16).digest()
         known = self._quick.get(quick)
         if known is None:
-            known = self._quick[quick] = self._derive(pod, dra_gpus)
+            known = self._quick[quick] = self._derive(pod, claimed)
         return known
 
     def bare(self, cls: TaskClass) -> TaskClass:
@@ -88,7 +89,7 @@ class ClassTable:
                     overhead=pod.spec.overhead,
                 ),
             ),
-            dra_gpus=cls.dra_gpus,
+            claimed=cls.claimed,
         )
 
     def granted(self, cls: TaskClass, grant: Grant) -> TaskClass:
@@ -99,11 +100,11 @@ class ClassTable:
         meta = cls.pod.metadata
         kept = {key: text for key, text in cls.pod.annotations.items() if not key.startswith(GPU_ANNOTATIONS)}
         meta = msgspec.structs.replace(meta, annotations=kept | grant.annotations)
-        return self._derive(msgspec.structs.replace(cls.pod, metadata=meta), cls.dra_gpus)
+        return self._derive(msgspec.structs.replace(cls.pod, metadata=meta), cls.claimed)
 
     def again(self, cls: TaskClass) -> TaskClass:
         """The class of the same pods now that nodes offer other resources."""
-        return self._derive(cls.pod, cls.dra_gpus)
+        return self._derive(cls.pod, cls.claimed)
 
     def offered_now(self) -> None:
         """Nodes offer a resource that none did: what was derived of those who ask for it holds no longer."""
@@ -128,7 +129,7 @@ class ClassTable:
         quick = [(key, cls) for key, cls in self._quick.items() if wanted(cls)]
         self._quick = dict(quick[-4 * (_SPARE + len(self._exact)) :])
 
-    def _quick_key(self, pod: Pod, dra_gpus: int) -> bytes:
+    def _quick_key(self, pod: Pod, claimed: ClaimedGpus) -> bytes:
         """All inputs of a class, cheaply; pods that differ elsewhere only may share it."""
         spec, status = pod.spec, pod.status
         affinity = spec.affinity
@@ -158,18 +159,18 @@ class ClassTable:
                 spec.host_network,
                 spec.volumes and volume_references(pod),
                 gpu_annotations(pod),
-                dra_gpus,
+                claimed,
                 (pod.metadata.namespace, pod.metadata.labels) if about_pods else None,
                 bool(spec.resource_claims),
                 status.qos_class if spec.containers and spec.containers[0].resources else "",
             )
         )
 
-    def _derive(self, pod: Pod, dra_gpus: int) -> TaskClass:
+    def _derive(self, pod: Pod, claimed: ClaimedGpus) -> TaskClass:
         pod_bounds.check_scheduling(pod)
         (amounts, unoffered), need, gpu_names = asked(pod, self._resources)
         amounts[PODS] = 1
-        gpu = gpu_need(need, amounts, dra_gpus, self._mig_gpus(amounts, unoffered))
+        gpu = gpu_need(need, amounts, claimed.counted, self._mig_gpus(amounts, unoffered))
         if gpu["kind"] is GpuKind.FRACTION or gpu["kind"] is GpuKind.MEMORY:
             gpu_names = _OF_SHARED
         constraints = constraints_of(pod)
@@ -177,7 +178,8 @@ class ClassTable:
         signature = _encode(
             (
                 gpu["kind"],
-                bool(dra_gpus),
+                bool(claimed.counted),
+                claimed.possible,
                 bool(pod.spec.resource_claims),
                 sorted(self._resources.names[each] for each, amount in amounts.items() if amount > 0),
                 sorted(unoffered),
@@ -222,6 +224,7 @@ class ClassTable:
                 constraints=constraints,
                 signature=signature,
                 claims=bool(pod.spec.resource_claims),
+                claims_gpus=claimed.possible,
                 gpu_names=gpu_names,
                 pod=essence(pod),
                 **gpu,

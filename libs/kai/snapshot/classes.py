@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kai.model.decisions import ResourceType
 from kai.model.objects import Pod, Toleration
@@ -51,6 +51,15 @@ class Constraints:
     labels: tuple[tuple[str, str], ...] = ()
 
 
+class ClaimedGpus(NamedTuple):
+    """What the resource claims of a pod are for."""
+
+    #: As how many GPUs they count.
+    counted: int = 0
+    #: Whether any is for GPUs, or may be, be they counted or not.
+    possible: bool = False
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class TaskClass:
     """One scheduling class; identity is equality.
@@ -71,6 +80,8 @@ class TaskClass:
     gpu_memory_mib: int = 0
     gpu_centi: int = 0
     dra_gpus: int = 0
+    #: Whether its claims are for GPUs, or may be, be they counted or not.
+    claims_gpus: bool = False
     #: Names of the resources by which it asks for GPUs as a whole, or has them reserved for parts of them.
     gpu_names: frozenset[str] = frozenset()
     legacy_mig: bool = False
@@ -84,8 +95,10 @@ class TaskClass:
     pod: Pod = field(repr=False)
     #: Whether it asks for parts of GPUs.
     shared: bool = field(init=False)
-    #: Whether it asks for no kind of GPU.
+    #: Whether it is charged for no kind of GPU.
     cpu_only: bool = field(init=False)
+    #: Whether it belongs where GPUs are.
+    for_gpus: bool = field(init=False)
     #: Whether it wants to be near or away from other pods.
     affine: bool = field(init=False)
     #: Whether it asks for so much of anything that what its pods ask for together might not fit into 64 bits.
@@ -100,10 +113,16 @@ class TaskClass:
         self.shared = self.kind is GpuKind.FRACTION or self.kind is GpuKind.MEMORY
         self.affine = bool(self.constraints.pod_affinity or self.constraints.pod_anti_affinity)
         self.cpu_only = self.kind is GpuKind.NONE and not self.dra_gpus
+        self.for_gpus = self.claims_gpus or not self.cpu_only
         self.vast = any(amount > _VAST for _, amount in self.items)
         rest = sum(amount for column, amount in self.items if column > PODS)
         gpu_mib = self.gpu_memory_mib * self.devices
         self.demand = (self.gpu_centi, gpu_mib, self.cpu_millis, self.memory_bytes, rest)
+
+    @property
+    def claimed(self) -> ClaimedGpus:
+        """What its pods' resource claims are for."""
+        return ClaimedGpus(self.dra_gpus, self.claims_gpus)
 
     def part_mib(self, device_mib: int) -> int:
         """What a pod takes of each device that it shares, in MiB, where a GPU has ``device_mib``.

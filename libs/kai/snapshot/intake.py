@@ -13,7 +13,7 @@ from kai.model.objects import Pod
 from kai.model.rules import device_claims
 from kai.snapshot import bounds, nodes, pod_bounds, pods
 from kai.snapshot.accounts import Accounts, discard, facts_of
-from kai.snapshot.classes import TaskClass
+from kai.snapshot.classes import ClaimedGpus, TaskClass
 from kai.snapshot.cluster import Cluster
 from kai.snapshot.gpu_slices import GpuSlices
 from kai.snapshot.granted import Granted
@@ -128,8 +128,8 @@ class Intake:
             self.enter_pod(pod, uid, facts, cluster.classes.of(pod))
             return
         limits.POD_CLAIMS.check_count(pod.spec.resource_claims)
-        gpu_claims = self._gpu_claims(pod)
-        cls = cluster.classes.of(pod, dra_gpus=sum(gpus for _, gpus in gpu_claims))
+        gpu_claims, claimed = self._gpu_claims(pod)
+        cls = cluster.classes.of(pod, claimed=claimed)
         self.enter_pod(pod, uid, facts, cls, gpu_claims=gpu_claims)
 
     def enter_pod(
@@ -395,8 +395,8 @@ class Intake:
             for task in list(cluster.claim_users.get(key, {}).values()):
                 facts = facts_of(task)
                 assert facts.pod is not None
-                claims = self._gpu_claims(facts.pod)
-                cls = cluster.classes.of(facts.pod, dra_gpus=sum(gpus for _, gpus in claims))
+                claims, claimed = self._gpu_claims(facts.pod)
+                cls = cluster.classes.of(facts.pod, claimed=claimed)
                 self._accounts.detach(task)
                 decided, task.claims, task.cls = task.cls, claims, cls
                 if decided.shared:
@@ -408,11 +408,16 @@ class Intake:
         namespace = pod.metadata.namespace
         return (f"{namespace}/{each.name}" for each in device_claims.claim_entries(pod) if each.name)
 
-    def _gpu_claims(self, pod: Pod) -> tuple[tuple[str, int], ...]:
-        """The pod's claims of GPUs, and how many GPUs each has got, or asks for."""
+    def _gpu_claims(self, pod: Pod) -> tuple[tuple[tuple[str, int], ...], ClaimedGpus]:
+        """The pod's claims of GPUs, and how many GPUs each has got, or asks for; and all of them together."""
         found: list[tuple[str, int]] = []
+        for_gpus = False
         for key in self._claim_keys(pod):
-            claim = self._cluster.objects[Kind.RESOURCE_CLAIM].get(key)
-            if claim is not None and (gpus := device_claims.claimed_gpus(conform(claim, ResourceClaim))):
+            obj = self._cluster.objects[Kind.RESOURCE_CLAIM].get(key)
+            if obj is None:
+                continue
+            claim = conform(obj, ResourceClaim)
+            for_gpus = for_gpus or device_claims.is_for_gpus(claim)
+            if gpus := device_claims.claimed_gpus(claim):
                 found.append((key, gpus[1]))
-        return tuple(found)
+        return tuple(found), ClaimedGpus(sum(gpus for _, gpus in found), for_gpus)

@@ -98,7 +98,7 @@ class StaticFilters:
             terms = required.get("nodeSelectorTerms") or ()
             yield "node didn't match the pod's node affinity", self.labels.terms(terms)
         if self._restricted:
-            worker = "cpu_worker" if cls.cpu_only else "gpu_worker"
+            worker = "gpu_worker" if cls.for_gpus else "cpu_worker"
             yield (
                 f"node is no {worker.replace('_', ' ')}",
                 self._each(lambda node: bool(getattr(node, worker))),

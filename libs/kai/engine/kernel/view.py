@@ -323,7 +323,7 @@ class ClassView:
         return float(self._table.nodes[row].gpu_count or offered) or 1.0
 
     def _static_score(self, nodes: list[Node]) -> Floats:
-        if not self._options.resource_type or not self.cls.cpu_only:
+        if not self._options.resource_type or self.cls.for_gpus:
             return np.zeros(len(nodes))
         best = Weight.NO_GPUS if self._options.gpu_sharing else Weight.RESOURCE_TYPE
         return np.fromiter(

@@ -13,8 +13,9 @@ from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.table import NodeTable
 
 #: Classes with the same differ in nothing that nodes are ranked by, only in what else has to fit: nodes that
-#: are allowed, whether they ask for GPUs, and for how many; of those without for how much CPU.
-Kin: TypeAlias = tuple[bytes, bool, int]
+#: are allowed, whether they are charged for GPUs, whether they belong where GPUs are, and for how many they
+#: ask; those that are charged for none, for how much CPU.
+Kin: TypeAlias = tuple[bytes, bool, bool, int]
 
 
 class Views:
@@ -75,7 +76,7 @@ class Views:
         allowed = self._static.mask(cls)
         if self.options.preferences and preferences(self._static, cls, allowed) is not None:
             return None
-        return allowed.tobytes(), cls.cpu_only, dict(cls.items).get(ranked_by(cls), 0)
+        return allowed.tobytes(), cls.cpu_only, cls.for_gpus, dict(cls.items).get(ranked_by(cls), 0)
 
     def asking(self, cls: TaskClass, demand: Demand) -> ClassView:
         """The view of somebody who asks for no more than a class, and is of its kin, which it has."""

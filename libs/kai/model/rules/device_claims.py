@@ -80,6 +80,14 @@ def claimed_gpus(claim: dra.ResourceClaim) -> tuple[str, int] | None:
     return (found[0][0], min(sum(gpus for _, gpus in found), INT64_MAX)) if found else None
 
 
+def is_for_gpus(claim: dra.ResourceClaim) -> bool:
+    """Whether a claim has got GPUs, or may get some, be it to administer them."""
+    allocation = claim.status.allocation
+    if allocation is None:
+        return may_take_gpus(claim)
+    return any(_is_gpu(*each) for each in _results(claim, allocation))
+
+
 def _asked_for(claim: dra.ResourceClaim) -> Iterator[tuple[str, int]]:
     """Device classes, and how many GPUs of them; of all that there are, which is not known before, one."""
     for request in claim.spec.devices.requests:
@@ -90,6 +98,15 @@ def _asked_for(claim: dra.ResourceClaim) -> Iterator[tuple[str, int]]:
 
 def _received(claim: dra.ResourceClaim, allocation: dra.AllocationResult) -> Iterator[tuple[str, int]]:
     """The device class of each GPU."""
+    for result, device_class in _results(claim, allocation):
+        if not result.admin_access and _is_gpu(result, device_class):
+            yield device_class, 1
+
+
+def _results(
+    claim: dra.ResourceClaim, allocation: dra.AllocationResult
+) -> Iterator[tuple[dra.DeviceResult, str]]:
+    """The devices that a claim has got, and by which device class each."""
     classes = {
         name: spec.device_class_name
         for request in claim.spec.devices.requests
@@ -100,9 +117,11 @@ def _received(claim: dra.ResourceClaim, allocation: dra.AllocationResult) -> Ite
         )
     }
     for result in allocation.devices.results:
-        device_class = classes.get(result.request, result.driver)
-        if not result.admin_access and (is_gpu_name(device_class) or is_gpu_name(result.driver)):
-            yield device_class, 1
+        yield result, classes.get(result.request, result.driver)
+
+
+def _is_gpu(result: dra.DeviceResult, device_class: str) -> bool:
+    return is_gpu_name(device_class) or is_gpu_name(result.driver)
 
 
 def may_take_gpus(claim: dra.ResourceClaim) -> bool:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from kai.model import names
+from kai.snapshot.kinds import StateParams
 from libs.tests.engine.builders import a_node, a_single, a_state, add, bound, claiming, cycle, urgent
 from libs.tests.engine.dra.builders import a_claim, a_class, a_device, a_request, a_slice, in_cluster
 
@@ -76,6 +78,24 @@ def test_devices_that_are_all_in_use_can_be_administered():
         a_single("monitor", gpus=0, spec=claiming("watched")),
     )
     assert bound(cycle(state)) == {"monitor": "n0"}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [a_request(), ALTERNATIVES, a_request(adminAccess=True)],
+    ids=["exact", "alternatives", "admin"],
+)
+@pytest.mark.parametrize("restricted", [True, False])
+def test_who_claims_gpus_goes_where_gpus_are_however_they_are_counted(request_, restricted):
+    state = a_state(
+        a_node("a-cpu", gpus=0, labels={names.CPU_WORKER_LABEL: ""}),
+        a_node("n0", gpus=0, labels={names.GPU_WORKER_LABEL: ""}),
+        in_cluster(a_slice("n0", 4), a_class(), a_claim("c", request_, **TEAM)),
+        a_single("claims", gpus=0, spec=claiming("c")),
+        a_single("plain", gpus=0),
+        params=StateParams(restrict_node_scheduling=restricted),
+    )
+    assert bound(cycle(state)) == {"claims": "n0", "plain": "a-cpu"}
 
 
 @pytest.mark.parametrize(

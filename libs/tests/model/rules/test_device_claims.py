@@ -9,6 +9,7 @@ from kai.model.rules.device_claims import (
     ClaimEntry,
     claim_entries,
     claimed_gpus,
+    is_for_gpus,
     is_gpu_name,
     may_take_gpus,
 )
@@ -58,6 +59,9 @@ def exactly(device_class, **fields):
     return {"exactly": {"deviceClassName": device_class, **fields}}
 
 
+EITHER = {
+    "firstAvailable": [{"name": "x", "deviceClassName": "gpu"}, {"name": "y", "deviceClassName": "nic"}]
+}
 ALTERNATIVES = {"firstAvailable": [{"name": "x", "deviceClassName": "gpu", "count": 4}]}
 
 
@@ -107,3 +111,21 @@ def result(request, driver="gpu.example.com", **more):
 )
 def test_gpus_that_a_claim_has_got(requests, results, expected):
     assert claimed_gpus(a_claim(*requests, results=results)) == expected
+
+
+@pytest.mark.parametrize(
+    ("request_", "results", "expected"),
+    [
+        (ALTERNATIVES, None, True),
+        (exactly("gpu", adminAccess=True), None, True),
+        (exactly("gpu", adminAccess=True), [result("0", adminAccess=True)], True),
+        (EITHER, [result("0/x")], True),
+        (EITHER, [result("0/y", "nic.example.com")], False),
+        (exactly("nic"), None, False),
+    ],
+)
+def test_a_claim_is_for_gpus_however_they_are_counted_until_it_has_got_something_else(
+    request_, results, expected
+):
+    claim = a_claim(request_) if results is None else a_claim(request_, results=results)
+    assert is_for_gpus(claim) is expected
