@@ -131,6 +131,17 @@ async def until_status(client, condition, name="train"):
     )
 
 
+async def until_told(client):
+    """What the pod's condition and the events say, once all of it is said."""
+
+    async def told():
+        pod = await client.get(PODS, "worker", namespace="team")
+        conditions = [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
+        return conditions, await client.list(CORE_EVENTS, namespace="team")
+
+    return await eventually(told, lambda seen: seen[0] and len(seen[1]) == 2, what="pod and events say why")
+
+
 async def test_a_pod_placed_at_once_costs_one_status_write(api, admin, build, tmp_path):
     scheduler = Scheduler()
     async with scheduler.leading(admin), controller(str(tmp_path / "config")):
@@ -156,12 +167,7 @@ async def test_a_group_that_does_not_fit_shows_why_on_itself_its_pods_and_in_eve
         status = await until_status(admin, lambda status: "schedulingConditions" in status)
         assert status["schedulingConditions"][0]["message"] == "0 of 1 pods fit"
 
-        async def told():
-            pod = await admin.get(PODS, "worker", namespace="team")
-            conditions = [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
-            return conditions, await admin.list(CORE_EVENTS, namespace="team")
-
-        found, events = await eventually(told, lambda seen: seen[0] and len(seen[1]) == 2)
+        found, events = await until_told(admin)
         assert (found[0]["status"], found[0]["reason"], found[0]["message"]) == (
             "False",
             "Unschedulable",
@@ -186,8 +192,8 @@ async def test_a_restart_changes_nothing(api, admin, build, tmp_path):
             await admin.create(POD_GROUPS, a_group(), namespace="team")
             await admin.create(PODS, a_pod(), namespace="team")
             scheduler.publish(build.outcome())
-            await until_status(admin, lambda status: "schedulingConditions" in status)
-            await asyncio.sleep(0.5)
+            await until_status(admin, lambda status: {"schedulingConditions", "resourcesStatus"} <= {*status})
+            await until_told(admin)
         api.counts.reset()
         scheduler.news.set()
         async with controller(str(tmp_path / "config")):

@@ -108,7 +108,8 @@ async def test_a_restart_writes_nothing_and_leaves_no_metrics_behind(api, admin,
     await make_queues(admin, "root", "team")
     async with controller(str(tmp_path / "config")) as host:
         await make_group(admin, "a", "team", "1")
-        await until_status(admin, "root", lambda status: status.get("allocated") == {"cpu": "1"})
+        for name in ("root", "team"):
+            await until_status(admin, name, lambda status: status.get("allocated") == {"cpu": "1"})
     assert b"kai_queue_info" not in repr(list(host.metrics.collect())).encode()
     api.counts.reset()
     async with controller(str(tmp_path / "config")):
