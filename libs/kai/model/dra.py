@@ -72,6 +72,12 @@ class Device(ApiStruct):
     all_nodes: bool | None = None
     taints: list[DeviceTaint] = msgspec.field(default_factory=list)
     allow_multiple_allocations: bool | None = None
+    #: Which conditions its driver must set on it, once it is allocated, before its pod may be bound; and
+    #: which of them say that it cannot be used.
+    binding_conditions: list[str] = msgspec.field(default_factory=list)
+    binding_failure_conditions: list[str] = msgspec.field(default_factory=list)
+    #: Whether it is of use to the node alone for which it was allocated.
+    binds_to_node: bool | None = None
 
 
 class ResourcePool(ApiStruct):
@@ -187,6 +193,9 @@ class DeviceResult(ApiStruct):
     device: str = ""
     admin_access: bool | None = None
     tolerations: list[DeviceToleration] = msgspec.field(default_factory=list)
+    #: As the device had them when it was allocated.
+    binding_conditions: list[str] = msgspec.field(default_factory=list)
+    binding_failure_conditions: list[str] = msgspec.field(default_factory=list)
 
 
 class DeviceAllocation(ApiStruct):

@@ -435,6 +435,12 @@ COUNTERS: Final = Limit(
 DEVICE_TAINTS: Final = Limit(
     kind="ResourceSlice", field="spec.devices[].taints", most=16, enforced=("Kubernetes",)
 )
+BINDING_CONDITIONS: Final = Limit(
+    kind="ResourceSlice",
+    field="spec.devices[].bindingConditions, bindingFailureConditions",
+    most=4,
+    enforced=("Kubernetes",),
+)
 DEVICE_AMOUNT: Final = Limit(
     kind="ResourceSlice", field="counters[*].value, capacity[*].value", most=2**63, enforced=("Kubernetes",)
 )

@@ -147,6 +147,10 @@ def _check_slice(slice_: dra.ResourceSlice) -> None:
         limits.ATTRIBUTES.check_count(device.attributes, f"{where}.attributes")
         limits.CAPACITIES.check_count(device.capacity, f"{where}.capacity")
         limits.DEVICE_TAINTS.check_count(device.taints, f"{where}.taints")
+        limits.BINDING_CONDITIONS.check_count(device.binding_conditions, f"{where}.bindingConditions")
+        limits.BINDING_CONDITIONS.check_count(
+            device.binding_failure_conditions, f"{where}.bindingFailureConditions"
+        )
         limits.COUNTER_SETS.check_count(device.consumes_counters, f"{where}.consumesCounters")
         for key, amount in device.capacity.items():
             limits.DEVICE_AMOUNT.quantity(amount.value, f"{where}.capacity[{key}].value")

@@ -296,6 +296,8 @@ def _slices() -> Iterator[tuple[str, dict[str, Any], str, str]]:
     yield "capacity", a_device(capacity=capacity), "spec.devices[0].capacity", "at most 32"
     taints = [{"key": "a", "effect": "NoSchedule"}] * 17
     yield "taints", a_device(taints=taints), "spec.devices[0].taints", "at most 16"
+    for field in ("bindingConditions", "bindingFailureConditions"):
+        yield field, a_device(**{field: ["a"] * 5}), f"spec.devices[0].{field}", "at most 4"
     sets = [{"name": f"c{i}", "counters": {"m": {"value": "1"}}} for i in range(33)]
     yield "sets of counters", offering(sharedCounters=sets), "spec.sharedCounters", "at most 32"
     counters = [{"name": "c", "counters": {f"m{i}": {"value": "1"} for i in range(300)}}]
@@ -543,6 +545,7 @@ PLAYED = {
     "COUNTER_SETS": "resourceSlices: sets of counters",
     "COUNTERS": "resourceSlices: counters",
     "DEVICE_TAINTS": "resourceSlices: taints",
+    "BINDING_CONDITIONS": "resourceSlices: bindingConditions",
     "DEVICE_AMOUNT": "resourceSlices: counter",
     "STORAGE": "persistentVolumes: volume",
     "SLOTS": "csiNodes: volume slots",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from kai.kube import errors
@@ -13,6 +14,7 @@ from kai.kube.resources import PODS, RESOURCE_CLAIMS, Resource
 from kai.model.objects import Pod
 from kai.model.rules.device_claims import claim_entries, released
 from kai_binder.errors import BindFailed
+from kai_binder.plugins import device_conditions
 from kai_binder.work import Work
 
 EXTENDED_RESOURCE_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
@@ -20,6 +22,7 @@ FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 #: What the API admits for one claim.
 RESERVED_FOR_AT_MOST: Final = 256
 _CONFLICTS_AT_MOST: Final = 8
+_LOOK_SECONDS: Final = 0.5
 
 Json = dict[str, Any]
 
@@ -38,19 +41,40 @@ class DynamicResources:
         return bool(work.pod.spec.resource_claims) or work.decision.extended_claim is not None
 
     async def pre_bind(self, work: Work) -> None:
-        """Write all allocations."""
+        """Write all allocations, and wait for devices that are brought to the node."""
+        waits_for = ""
         try:
             async with asyncio.timeout(self._timeout):
                 res = await self._resource()
-                for item in work.decision.claim_allocations:
-                    name = claim_name(work.pod, item["name"])
-                    await self._allocate(res, work.pod, name, item.get("allocation"))
-                if work.decision.extended_claim is not None:
-                    await self._allocate_extended(res, work.pod, work.decision.extended_claim)
+                for claim in await self._allocate_all(res, work):
+                    while waits_for := device_conditions.awaited(claim):
+                        await asyncio.sleep(_LOOK_SECONDS)
+                        claim = await self._again(res, claim)
         except TimeoutError:
-            raise BindFailed(
-                f"resource claims of pod {work.pod.key}: no end after {self._timeout:g} s"
-            ) from None
+            problem = f"{waits_for or 'no end'} after {self._timeout:g} s"
+            raise BindFailed(f"resource claims of pod {work.pod.key}: {problem}") from None
+
+    async def _allocate_all(self, res: Resource, work: Work) -> list[Json]:
+        """The pod's claims, as they are then."""
+        claims: list[Json] = []
+        for item in work.decision.claim_allocations:
+            name = claim_name(work.pod, item["name"])
+            claims.append(await self._allocate(res, work.pod, name, item.get("allocation")))
+        if work.decision.extended_claim is not None:
+            claims.append(await self._allocate_extended(res, work.pod, work.decision.extended_claim))
+        return claims
+
+    async def _again(self, res: Resource, claim: Json) -> Json:
+        """The claim as it is now, which nobody else may have had meanwhile."""
+        meta = claim["metadata"]
+        found: Json | None = None
+        with suppress(errors.NotFound):
+            found = await self._client.get(res, meta["name"], namespace=meta["namespace"])
+        if found is None or found["metadata"]["uid"] != meta["uid"]:
+            raise BindFailed(f"resourceclaim {meta['namespace']}/{meta['name']} was deleted meanwhile")
+        if _allocated(found) != _allocated(claim):
+            raise BindFailed(f"resourceclaim {meta['name']} was allocated otherwise meanwhile")
+        return found
 
     async def rollback(self, work: Work) -> None:
         """Give reservations back; an allocation that nobody uses goes with the last of them."""
@@ -74,9 +98,9 @@ class DynamicResources:
         return (await self._form()).resource
 
     # --- claims of the pod ---------------------------------------------------------------------
-    async def _allocate(self, res: Resource, pod: Pod, name: str, allocation: Json | None) -> None:
+    async def _allocate(self, res: Resource, pod: Pod, name: str, allocation: Json | None) -> Json:
         try:
-            await self._change_status(res, pod, name, lambda claim: _reserved(claim, pod, allocation))
+            return await self._change_status(res, pod, name, lambda claim: _reserved(claim, pod, allocation))
         except errors.NotFound:
             raise BindFailed(f"resourceclaim {pod.metadata.namespace}/{name} does not exist") from None
 
@@ -85,23 +109,26 @@ class DynamicResources:
 
     async def _change_status(
         self, res: Resource, pod: Pod, name: str, change: Callable[[Json], Json | None]
-    ) -> None:
-        """Write what ``change`` makes of the claim's status; None: nothing to write. Conflicts: once more."""
+    ) -> Json:
+        """Write what ``change`` makes of the claim's status; None: nothing to write. The claim as it is then.
+
+        Conflicts: once more.
+        """
         namespace = pod.metadata.namespace
         for _ in range(_CONFLICTS_AT_MOST):
             claim = await self._client.get(res, name, namespace=namespace)
             status = change(claim)
             if status is None:
-                return
+                return claim
             try:
                 if status.get("allocation") is not None:
                     claim = await self._protected(res, claim)
-                await self._client.update(
+                written: Json = await self._client.update(
                     res, name, {**claim, "status": status}, namespace=namespace, subresource="status"
                 )
             except errors.Conflict:
                 continue
-            return
+            return written
         raise BindFailed(f"resourceclaim {namespace}/{name} changes all the time")
 
     async def _protected(self, res: Resource, claim: Json) -> Json:
@@ -120,7 +147,7 @@ class DynamicResources:
         return found
 
     # --- extended resources --------------------------------------------------------------------
-    async def _allocate_extended(self, res: Resource, pod: Pod, extended: Json) -> None:
+    async def _allocate_extended(self, res: Resource, pod: Pod, extended: Json) -> Json:
         form = await self._form()
         claim = await self._find_extended(res, pod)
         if claim is not None and not _asks_for(claim if form.read is None else form.read(claim), extended):
@@ -131,9 +158,10 @@ class DynamicResources:
             body = manifest if form.write is None else form.write(manifest)
             claim = await self._client.create(res, body, namespace=pod.metadata.namespace)
         name = claim["metadata"]["name"]
-        await self._allocate(res, pod, name, extended.get("allocation"))
+        allocated = await self._allocate(res, pod, name, extended.get("allocation"))
         status = {"resourceClaimName": name, "requestMappings": extended.get("containerMappings") or []}
         await self._set_pod_status(pod, status)
+        return allocated
 
     async def _remove_extended(self, res: Resource, pod: Pod) -> None:
         claim = await self._find_extended(res, pod)
@@ -208,6 +236,10 @@ def _reserved(claim: Json, pod: Pod, allocation: Json | None) -> Json | None:
         status["allocation"] = allocation
         changed = True
     return {**status, "reservedFor": users} if changed else None
+
+
+def _allocated(claim: Json) -> set[tuple[str, ...]]:
+    return _devices((claim.get("status") or {}).get("allocation") or {})
 
 
 def _devices(allocation: Json) -> set[tuple[str, ...]]:

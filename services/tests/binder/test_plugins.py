@@ -8,6 +8,7 @@ from kai.model.objects import ObjectMeta, Pod, PodResourceClaim, PodSpec, PodSta
 from kai.runtime import SettingsError
 from kai_binder.errors import BindFailed
 from kai_binder.plugins import PluginError, build, configure
+from kai_binder.plugins.device_conditions import awaited
 from kai_binder.plugins.dynamicresources import claim_name
 from kai_binder.plugins.volumebinding import could_be, reachable
 from kai_binder.settings import BinderSettings
@@ -194,3 +195,31 @@ def test_a_claim_is_found_by_its_name_in_the_pod():
         claim_name(pod, "late")
     with pytest.raises(BindFailed, match="no claim 'other'"):
         claim_name(pod, "other")
+
+
+def test_devices_that_are_brought_to_the_node_are_awaited_by_name():
+    def entry(device, **more):
+        return {"driver": "gpu.example.com", "pool": "rack", "device": device, **more}
+
+    def condition(kind, status):
+        return {"type": kind, "status": status}
+
+    conditions = {"bindingConditions": ["Attached", "Powered"]}
+    results = [entry("a", **conditions), entry("b", **conditions), entry("c")]
+    told = [
+        entry("a", conditions=[{"type": each, "status": "True"} for each in ("Attached", "Powered")]),
+        entry(
+            "b", conditions=[{"type": "Attached", "status": "True"}, {"type": "Powered", "status": "False"}]
+        ),
+    ]
+    claim = {"metadata": {"name": "gpus"}, "status": {"allocation": {"devices": {"results": results}}}}
+    assert awaited(claim) == (
+        "device gpu.example.com/rack/a of resourceclaim gpus has not the conditions Attached, Powered; "
+        "device gpu.example.com/rack/b of resourceclaim gpus has not the conditions Attached, Powered"
+    )
+    claim["status"]["devices"] = told
+    assert awaited(claim) == (
+        "device gpu.example.com/rack/b of resourceclaim gpus has not the condition Powered"
+    )
+    told[1]["conditions"][1]["status"] = "True"
+    assert awaited(claim) == ""

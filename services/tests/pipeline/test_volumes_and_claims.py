@@ -1,6 +1,7 @@
 """Volumes and devices are claimed before the pod is bound, and given back if it is not."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -317,6 +318,85 @@ async def test_a_claim_that_is_deleted_in_use_stays_and_takes_nobody_else(cluste
     with pytest.raises(BindFailed, match="resourceclaim gpu is being deleted"):
         await plugin.pre_bind(second)
     assert [user["name"] for user in (await claim_status(cluster))["reservedFor"]] == ["a"]
+
+
+BROUGHT = {
+    "devices": {
+        "results": [
+            ALLOCATION["devices"]["results"][0]
+            | {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
+        ]
+    }
+}
+
+
+@asynccontextmanager
+async def a_device_brought(cluster):
+    """A pod whose device is allocated, but not yet on its node: what prepares it."""
+    await a_resource_claim(cluster)
+    await cluster.pod("p", **with_device())
+    prepared = await work(cluster, "p", claim_allocations=({"name": "gpu", "allocation": BROUGHT},))
+    preparing = asyncio.create_task(DynamicResources(cluster.client, timeout=600).pre_bind(prepared))
+
+    async def allocated():
+        return (await claim_status(cluster)).get("allocation") == BROUGHT
+
+    await cluster.until(allocated)
+    async with within("the claim is prepared"):
+        yield preparing
+
+
+async def write_status(cluster, **status):
+    patch = {"status": status}
+    await cluster.client.patch(RESOURCE_CLAIMS, "gpu", patch, namespace="default", subresource="status")
+
+
+async def tell_of_device(cluster, device="gpu-0", **conditions):
+    """What the driver does once it has brought a device to the node, or could not."""
+    told = [{"type": each, "status": status, "message": "cable"} for each, status in conditions.items()]
+    entry = {"driver": "gpu.example.com", "pool": "n1", "device": device, "conditions": told}
+    await write_status(cluster, devices=[entry])
+
+
+async def test_a_device_that_is_brought_to_the_node_is_waited_for(cluster):
+    async with a_device_brought(cluster) as preparing:
+        await tell_of_device(cluster, Attached="False")
+        await tell_of_device(cluster, device="gpu-1", Attached="True")
+        assert not preparing.done()
+        await tell_of_device(cluster, Attached="True", Broken="False")
+        await preparing
+
+
+async def test_a_device_that_cannot_be_brought_is_a_failure_of_its_node(cluster):
+    async with a_device_brought(cluster) as preparing:
+        await tell_of_device(cluster, Broken="True")
+        with pytest.raises(BindFailed, match="resourceclaim gpu cannot be used: Broken: cable") as told:
+            await preparing
+    assert told.value.node_at_fault
+
+
+async def test_a_claim_that_loses_its_devices_while_they_are_waited_for_is_a_failure(cluster):
+    async with a_device_brought(cluster) as preparing:
+        await write_status(cluster, allocation=None, reservedFor=None)
+        with pytest.raises(BindFailed, match="allocated otherwise meanwhile"):
+            await preparing
+
+
+async def test_a_claim_that_is_deleted_while_its_devices_are_waited_for_is_a_failure(cluster):
+    async with a_device_brought(cluster) as preparing:
+        unprotected = {"metadata": {"finalizers": None}}
+        await cluster.client.patch(RESOURCE_CLAIMS, "gpu", unprotected, namespace="default")
+        await cluster.client.delete(RESOURCE_CLAIMS, "gpu", namespace="default")
+        with pytest.raises(BindFailed, match="default/gpu was deleted meanwhile"):
+            await preparing
+
+
+async def test_a_device_that_does_not_come_in_time_is_a_failure(cluster):
+    await a_resource_claim(cluster)
+    await cluster.pod("p", **with_device())
+    prepared = await work(cluster, "p", claim_allocations=({"name": "gpu", "allocation": BROUGHT},))
+    with pytest.raises(BindFailed, match=r"resource claims of pod default/p: .* after 0\.3 s"):
+        await DynamicResources(cluster.client, timeout=0.3).pre_bind(prepared)
 
 
 @pytest.mark.parametrize(("verb", "subresource"), [("update", "status"), ("patch", "")])

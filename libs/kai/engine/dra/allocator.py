@@ -323,6 +323,8 @@ def _result(claim: dra.ResourceClaim, choices: list[_Choice], node: str) -> dra.
                     device=choice.device.id.name,
                     admin_access=choice.option.admin or None,
                     tolerations=choice.option.spec.tolerations,
+                    binding_conditions=choice.device.spec.binding_conditions,
+                    binding_failure_conditions=choice.device.spec.binding_failure_conditions,
                 )
                 for choice in choices
             ],
@@ -350,8 +352,11 @@ def _configuration(claim: dra.ResourceClaim, choices: list[_Choice]) -> list[Jso
 
 
 def _node_selector(choices: list[_Choice], node: str) -> Json | None:
-    """Where the allocation can be used: this node if a device is local to it, else what the slices demand."""
-    if any(choice.device.node_name for choice in choices):
+    """Where the allocation can be used: this node if a device is local to it, else what the slices demand.
+
+    A device may also come to the node that it is allocated for.
+    """
+    if any(choice.device.node_name or choice.device.spec.binds_to_node for choice in choices):
         only = {"key": "metadata.name", "operator": "In", "values": [node]}
         return {"nodeSelectorTerms": [{"matchFields": [only]}]}
     term: dict[str, list[Json]] = {}

@@ -163,6 +163,18 @@ def test_the_first_alternative_that_works_is_taken():
     assert [each.request for each in plan.allocations[0][1].devices.results] == ["req/few", "req/few"]
 
 
+def test_what_a_device_asks_for_before_its_pod_is_bound_goes_into_the_allocation():
+    asks = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"], "bindsToNode": True}
+    slice_ = a_slice(None, [a_device("a", **asks), a_device("b")], name="s", pool="p", allNodes=True)
+    plan = fit(a_ledger(slice_, a_claim("c1", a_request(count=2))), a_claimant("p1", "c1"))
+    ((_, allocation),) = plan.allocations
+    first, second = allocation.devices.results
+    assert (first.binding_conditions, first.binding_failure_conditions) == (["Attached"], ["Broken"])
+    assert (second.binding_conditions, second.binding_failure_conditions) == ([], [])
+    (term,) = allocation.node_selector["nodeSelectorTerms"]
+    assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+
+
 def test_matching_attributes_make_the_search_go_back():
     devices = [a_device("a", model="A"), a_device("b1", model="B"), a_device("b2", model="B")]
     same = {"matchAttribute": f"{DRIVER}/model"}
