@@ -12,9 +12,11 @@ LEADER = {"app": "leader"}
 OLD_LEAVES = a_pod("old-0", group="old", gpus=8, node="a", deleted=NOW)
 
 
-def near(key: str) -> dict[str, Any]:
-    term = {"labelSelector": {"matchLabels": LEADER}, "topologyKey": key}
-    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+def near(*keys: str, **labels: str) -> dict[str, Any]:
+    """Near leaders in the domains of these keys, and near those of each label in the domain of its key."""
+    wanted = [(key, LEADER) for key in keys] + [(key, {"app": app}) for key, app in labels.items()]
+    terms = [{"labelSelector": {"matchLabels": about}, "topologyKey": key} for key, about in wanted]
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
 def a_rack(*more: Any) -> ClusterState:
@@ -73,6 +75,38 @@ def test_a_pod_of_his_kind_where_there_is_no_such_domain_does_not_keep_the_first
         a_job("second", gpus=1, created=1, labels=LEADER, spec=near("rack")),
     )
     assert read(Engine().run(state, NOW)).binds == {"first-0": "a", "second-0": "a"}
+
+
+@pytest.mark.parametrize(
+    ("there", "new", "terms", "expected"),
+    [
+        pytest.param([], LEADER, near("rack", "zone"), "a", id="the first, of all terms"),
+        pytest.param([], LEADER, near("zone", rack="other"), "", id="the first, of one term"),
+        pytest.param([("b", "other")], LEADER, near("zone", rack="other"), "", id="one for the other term"),
+        pytest.param([("b", "leader")], LEADER, near("rack", "zone"), "b", id="there is one"),
+        pytest.param([("z", "leader")], LEADER, near("rack", "zone"), "", id="one in the zone, in no rack"),
+        pytest.param([("n", "leader")], LEADER, near("rack", "zone"), "a", id="one in neither"),
+        pytest.param(
+            [("b", "leader"), ("b", "other")], {}, near("zone", rack="other"), "", id="one for each"
+        ),
+    ],
+)
+def test_who_must_be_near_by_several_terms_goes_by_pods_that_all_are_about(
+    there: list[tuple[str, str]], new: dict[str, str], terms: dict[str, Any], expected: str
+) -> None:
+    """As with kube-scheduler: a pod that one term is about says nothing of where another one holds."""
+    state = a_state(
+        a_node("a", gpus=4, labels={"rack": "r", "zone": "east"}),
+        a_node("b", gpus=2, labels={"rack": "s", "zone": "west"}),
+        a_node("n", gpus=2),
+        a_node("z", gpus=2, labels={"zone": "east"}),
+        [
+            a_job(f"old{number}", on=node, gpus=1, labels={"app": app})
+            for number, (node, app) in enumerate(there)
+        ],
+        a_job("new", gpus=0, labels=new, spec=terms),
+    )
+    assert read(Engine().run(state, NOW)).binds == ({"new-0": expected} if expected else {})
 
 
 def test_who_repels_others_waits_for_none_where_nodes_have_no_such_domain() -> None:

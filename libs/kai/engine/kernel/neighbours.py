@@ -17,12 +17,14 @@ from kai.snapshot.table import NodeTable
 
 #: So many are asked one by one in less time.
 _FEW: Final = 12
+#: Fields of a term that say whom it is about.
+_ABOUT: Final = ("labelSelector", "namespaces", "namespaceSelector")
 _NONE: Positions = np.empty(0, dtype=np.intp)
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Neighbours:
-    """Ints by node for every term that was asked about in this cycle.
+    """Ints by node for every term that was asked about in this cycle, or several terms that must all hold.
 
     They are those of the state as it is, whenever a term was asked about first: a move, and taking it back,
     changes the counts of all terms known by then. Which terms are about a pod is found out once. Pods that
@@ -58,26 +60,39 @@ class Neighbours:
 
     def rows(self, terms: Iterable[Mapping[str, Any]], task: Task, *, lingering: bool = False) -> Positions:
         """The rows of terms of a pod in the table, where they stay; they are counted together."""
+        return self._rows_of([(term,) for term in terms], task, lingering=lingering)
+
+    def row_of_all(self, terms: Sequence[Mapping[str, Any]], task: Task) -> int:
+        """The row of those pods that all of some terms of a pod are about; one term at least."""
+        (row,) = self._rows_of([terms], task, lingering=False).tolist()
+        return int(row)
+
+    def _rows_of(
+        self, wanted: Iterable[Sequence[Mapping[str, Any]]], task: Task, *, lingering: bool
+    ) -> Positions:
         known = len(self._selections)
-        found = [self._row(term, task, lingering) for term in terms]
+        found = [self._row(terms, task, lingering) for terms in wanted]
         if len(self._selections) > known:
             while len(self._selections) > len(self.table):
                 self.table = np.concatenate([self.table, np.zeros_like(self.table)])
             self._count(since=known, states=OCCUPYING if lingering else ACTIVE_ALLOCATED)
         return np.array(found, dtype=np.intp)
 
-    def _row(self, term: Mapping[str, Any], task: Task, lingering: bool) -> int:
+    def _row(self, terms: Sequence[Mapping[str, Any]], task: Task, lingering: bool) -> int:
         labels = task.labels or {}
-        relevant = {
-            key: labels.get(key)
-            for key in (*(term.get("matchLabelKeys") or ()), *(term.get("mismatchLabelKeys") or ()))
-        }
-        key = _encode((term.get("labelSelector"), term.get("namespaces"), term.get("namespaceSelector"),
-                       task.namespace, relevant, lingering))  # fmt: skip
+        said = [[term.get(field) for field in _ABOUT] for term in terms]
+        named = [
+            {key: labels.get(key) for key in term.get(field) or ()}
+            for term in terms
+            for field in ("matchLabelKeys", "mismatchLabelKeys")
+        ]
+        key = _encode((said, named, task.namespace, lingering))
         known = self._rows.get(key)
         if known is None:
             known = self._rows[key] = len(self._selections)
-            selection = Selection(term, namespace=task.namespace, namespaces=self._namespaces, labels=labels)
+            selection = Selection(
+                *terms, namespace=task.namespace, namespaces=self._namespaces, labels=labels
+            )
             self._selections.append(selection)
             self._asked.add(selection)
         return known

@@ -9,8 +9,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,67 +26,94 @@ def _no_rows() -> array[int]:
     return array("q")
 
 
-class Selection:
-    """Which pods a term is about: a label selector within namespaces."""
+class _Scope(NamedTuple):
+    """Namespaces in which a term looks: these, and those of certain labels; all if neither is said."""
 
-    __slots__ = ("_namespaces", "_of_labels", "demands")
+    named: frozenset[str]
+    of_labels: frozenset[str] | None
+
+    def looks_in(self, namespace: str) -> bool:
+        if not self.named and self.of_labels is None:
+            return True
+        return namespace in self.named or (self.of_labels is not None and namespace in self.of_labels)
+
+    def reaches(self, namespaces: Collection[str]) -> bool:
+        if not self.named and self.of_labels is None:
+            return True
+        return not self.named.isdisjoint(namespaces) or bool(
+            self.of_labels is not None and not self.of_labels.isdisjoint(namespaces)
+        )
+
+
+class Selection:
+    """Which pods a term is about, or all of several terms: a label selector within namespaces."""
+
+    __slots__ = ("demands", "scope")
 
     def __init__(
         self,
-        term: Mapping[str, Any],
-        *,
+        *terms: Mapping[str, Any],
         namespace: str,
         namespaces: Mapping[str, Any],
         labels: Mapping[str, str],
     ) -> None:
-        """Of a pod with these labels in ``namespace``, about which the term speaks.
+        """Of a pod with these labels in ``namespace``, about which the terms speak.
 
         Args:
-            term: as in the pod's spec, with its selectors of labels and namespaces.
-            namespace: where the term looks if it neither names nor selects namespaces.
+            terms: as in the pod's spec, with their selectors of labels and namespaces; one at least.
+            namespace: where a term looks if it neither names nor selects namespaces.
             namespaces: the objects by name; those of now count, also for later questions.
             labels: the values that ``matchLabelKeys`` and ``mismatchLabelKeys`` stand for.
         """
         #: Of labels; None where nobody is meant.
-        self.demands = label_demands(_with_label_keys(term, labels))
-        named = frozenset(term.get("namespaces") or ())
-        by_labels = term.get("namespaceSelector")
-        self._namespaces = named if named or by_labels is not None else frozenset((namespace,))
-        self._of_labels: frozenset[str] | None = None
-        if by_labels is not None:
-            of_labels = label_selector(by_labels)
-            self._of_labels = frozenset(
-                obj["metadata"]["name"]
-                for obj in namespaces.values()
-                if of_labels(obj["metadata"].get("labels") or {})
-            )
-            # One that demands nothing is for all namespaces, and that is what naming none means here.
-            if not by_labels:
-                self._of_labels = None
-                self._namespaces = frozenset()
+        self.demands = label_demands(_of_all([_with_label_keys(term, labels) for term in terms]))
+        #: What decides about a namespace: who agrees in it looks in the same ones.
+        self.scope = frozenset([_scope(term, namespace, namespaces) for term in terms])
 
     def reaches(self, namespaces: Collection[str]) -> bool:
         """Whether pods of some of the namespaces may be meant."""
-        if not self._namespaces and self._of_labels is None:
-            return True
-        return not self._namespaces.isdisjoint(namespaces) or bool(
-            self._of_labels is not None and not self._of_labels.isdisjoint(namespaces)
-        )
-
-    @property
-    def scope(self) -> tuple[frozenset[str], frozenset[str] | None]:
-        """What decides about a namespace: who agrees in it looks in the same ones."""
-        return self._namespaces, self._of_labels
+        return all(each.reaches(namespaces) for each in self.scope)
 
     def looks_in(self, namespace: str) -> bool:
         """Whether pods of a namespace may be meant."""
-        if not self._namespaces and self._of_labels is None:
-            return True
-        return namespace in self._namespaces or (self._of_labels is not None and namespace in self._of_labels)
+        return all(each.looks_in(namespace) for each in self.scope)
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether a pod with these labels in this namespace is meant."""
         return self.demands is not None and self.looks_in(namespace) and self.demands.hold(labels)
+
+
+def _scope(term: Mapping[str, Any], namespace: str, namespaces: Mapping[str, Any]) -> _Scope:
+    named = frozenset(term.get("namespaces") or ())
+    by_labels = term.get("namespaceSelector")
+    if by_labels is None:
+        return _Scope(named or frozenset((namespace,)), None)
+    # One that demands nothing is for all namespaces, and that is what naming none means here.
+    if not by_labels:
+        return _Scope(frozenset(), None)
+    of_labels = label_selector(by_labels)
+    return _Scope(
+        named,
+        frozenset(
+            obj["metadata"]["name"]
+            for obj in namespaces.values()
+            if of_labels(obj["metadata"].get("labels") or {})
+        ),
+    )
+
+
+def _of_all(selectors: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+    """The selector of labels that demands what all of them do."""
+    if len(selectors) == 1:
+        return selectors[0]
+    expressions: list[Mapping[str, Any]] = []
+    for selector in selectors:
+        if selector is None:
+            return None
+        said = (selector.get("matchLabels") or {}).items()
+        expressions += [{"key": key, "operator": "In", "values": [value]} for key, value in said]
+        expressions += selector.get("matchExpressions") or ()
+    return {"matchExpressions": expressions}
 
 
 def _with_label_keys(term: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ from kai.snapshot.status import ACTIVE_ALLOCATED, OCCUPYING
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """Required terms of a class about the domains of one key."""
+    """Required terms of a class about the domains of one key; of affinity all terms are one."""
 
     key: str
     #: Of the counts of those that they are about, and who those are.
@@ -100,8 +100,9 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         """Nodes whose domains satisfy all required terms."""
         if not self._filters:
             return None
-        masks = [self._near(wanted) for wanted in self._terms(task, "pod_affinity")]
-        masks += [self._away(wanted) for wanted in self._terms(task, "pod_anti_affinity")]
+        masks = [self._away(wanted) for wanted in self._terms(task, "pod_anti_affinity")]
+        if wanted := self._terms(task, "pod_affinity"):
+            masks.append(self._near(wanted))
         repelled = self._repelled(task)
         if repelled is not None:
             masks.append(~repelled)
@@ -118,25 +119,34 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
 
     def _by_key(self, task: Task, field: str) -> Iterator[_Terms]:
         of_key: dict[str, list[Mapping[str, Any]]] = {}
-        for term in terms(task.cls, field):
+        wanted = terms(task.cls, field)
+        for term in wanted:
             of_key.setdefault(str(term.get("topologyKey", "")), []).append(term)
         labels, ask = task.labels or {}, self._neighbours
         for key, found in of_key.items():
-            # Who lingers is no company that lasts, and yet too near for those who must be apart.
-            rows = ask.rows(found, task, lingering=field == "pod_anti_affinity")
+            # Who lingers is no company that lasts, and yet too near for those who must be apart. As in
+            # kube-scheduler only those are company whom all terms are about, whatever domains they speak of.
+            if field == "pod_affinity":
+                rows = np.array([ask.row_of_all(wanted, task)], dtype=np.intp)
+            else:
+                rows = ask.rows(found, task, lingering=True)
             selections = tuple(map(ask.selection, rows.tolist()))
             own = [selection.matches(task.namespace, labels) for selection in selections]
             yield _Terms(key, rows, selections, np.array(own, dtype=bool))
 
-    def _near(self, wanted: _Terms) -> Mask:
-        """Nodes where each term finds somebody, or could only ever find the task itself."""
-        numbers, values = self._handle.filters.labels.column(wanted.key)
-        counts = self._neighbours.table[wanted.rows]
-        found = by_domain(counts, numbers, domains=len(values)) > 0
-        # As in kube-scheduler, who is on a node without the key is nobody to be near to.
-        found |= (wanted.own & ~counts[:, numbers >= 0].any(axis=1))[:, None]
-        everywhere: Mask = np.logical_and.reduce(found, axis=0)
-        return np.asarray(spread_back(everywhere, numbers, outside=False), dtype=bool)
+    def _near(self, wanted: Sequence[_Terms]) -> Mask:
+        """Nodes in whose domain of each key somebody is; all that have the keys if the task is the first."""
+        columns = [self._handle.filters.labels.column(each.key) for each in wanted]
+        inside: Mask = np.logical_and.reduce([numbers >= 0 for numbers, _ in columns])
+        counts = self._neighbours.table[wanted[0].rows[0]]
+        # As in kube-scheduler, who is on a node without any of the keys is nobody to be near to.
+        somebody = any(counts[numbers >= 0].any() for numbers, _ in columns)
+        if wanted[0].own.all() and not somebody:
+            return inside
+        for numbers, values in columns:
+            found = by_domain(counts, numbers, domains=len(values)) > 0
+            inside &= spread_back(found, numbers, outside=False)
+        return inside
 
     def _away(self, wanted: _Terms) -> Mask:
         """Nodes where no term finds anybody."""

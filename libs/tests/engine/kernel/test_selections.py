@@ -55,6 +55,9 @@ def test_those_that_mean_a_pod_are_those_that_say_so_when_asked_alone(
     for since in range(len(selections) + 1):
         found = together.about(namespace, labels, since=since).tolist()
         assert found == [row for row in expected if row >= since]
+    if terms:
+        of_all = Selection(*terms, namespace="here", namespaces=NAMESPACES, labels={})
+        assert of_all.matches(namespace, labels) is (len(expected) == len(terms))
 
 
 @pytest.mark.parametrize("few", [0, 99])
@@ -75,6 +78,16 @@ def test_terms_are_counted_together_as_they_are_alone(few: int, monkeypatch: pyt
     assert together[20:] == [[5, 4]] * 9
     alone = Neighbours(state.nodes, state.objects[Kind.NAMESPACE])
     assert [alone.counts(term, asking).tolist() for term in terms] == together
+
+
+def test_keys_whose_values_must_match_and_those_whose_must_not_are_told_apart() -> None:
+    runs = [a_job(f"job-{tenant}", on="n", labels={"tenant": tenant}) for tenant in "ab"]
+    state = a_state(a_node("n"), runs, a_job("new", labels={"tenant": "a"}), a_job("more", on="n"))
+    known, asking = Neighbours(state.nodes, state.objects[Kind.NAMESPACE]), state.task("default/new-0")
+    same, others = (
+        {"labelSelector": {}, field: ["tenant"]} for field in ("matchLabelKeys", "mismatchLabelKeys")
+    )
+    assert (known.counts(same, asking).tolist(), known.counts(others, asking).tolist()) == ([1], [2])
 
 
 def test_what_demands_nothing_of_a_pods_labels_costs_it_nothing() -> None:
