@@ -182,6 +182,31 @@ def test_pods_that_must_not_meet_do_not_however_long_one_takes_to_end(old, new, 
     assert decided(state, now=NOW + 1).binds == {"new": "n0"}
 
 
+def rather(kind, labels):
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    wish = {"weight": 100, "podAffinityTerm": term}
+    return {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "chosen"),
+    [pytest.param("podAntiAffinity", "n1", id="apart"), pytest.param("podAffinity", "n0", id="together")],
+)
+@pytest.mark.parametrize("by", ["old", "new"])
+@pytest.mark.parametrize("deleted", [0, DAY, NOW - 300], ids=["stays", "tomorrow", "long ago"])
+def test_what_pods_prefer_counts_as_long_as_who_is_not_waited_for_is_there(kind, chosen, by, deleted) -> None:
+    """As with kube-scheduler, to which a pod is there until it is gone; else it was the other node."""
+    old, new = (rather(kind, WEB if by == "new" else NEW) if by == each else {} for each in ("old", "new"))
+    full = "n1" if chosen == "n0" else "n0"
+    state = a_state(
+        nodes(2, gpus=4),
+        a_single("old", on="n0", gpus=1, deleted=deleted, labels=WEB, spec=old),
+        a_single("packed", on=full, gpus=2),
+        a_single("new", gpus=1, created=1, labels=NEW, spec=new),
+    )
+    assert decided(state).binds == {"new": chosen}
+
+
 def test_who_must_be_near_another_does_not_count_on_one_that_lingers() -> None:
     near = away_from(WEB)["affinity"]["podAntiAffinity"]
     state = a_state(

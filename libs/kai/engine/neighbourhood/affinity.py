@@ -285,7 +285,7 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
             known = self._preferred[task.cls.id] = [
                 (
                     key,
-                    self._neighbours.rows([term for _, term in found], task),
+                    self._neighbours.rows([term for _, term in found], task, lingering=True),
                     np.array([weight for weight, _ in found]),
                 )
                 for key, found in of_key.items()

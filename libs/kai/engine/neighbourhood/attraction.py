@@ -17,7 +17,7 @@ from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task, tasks_by_class
-from kai.snapshot.status import ACTIVE_ALLOCATED
+from kai.snapshot.status import OCCUPYING
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -124,7 +124,7 @@ class Attraction:
             self._unread.append((number, said))
             for task in tasks:
                 where = task.pipelined_node or task.node
-                if where is not None and ACTIVE_ALLOCATED[task.status]:
+                if where is not None and OCCUPYING[task.status]:
                     counts[where.row] += 1
 
     def __bool__(self) -> bool:
