@@ -160,9 +160,7 @@ class LiftGates:
     def make(self, journal: Journal) -> None:
         """Let each pod come anew without its gates."""
         for task in _gated(journal.state, self.group):
-            fresh = lives.again(journal.state, task, now=journal.state.now)
-            lives.end(journal, task)
-            journal.create(fresh)
+            lives.instead(journal, task, lives.again(journal.state, task, now=journal.state.now))
 
 
 def _gated(state: ClusterState, key: str) -> list[Task]:

@@ -10,9 +10,10 @@ import msgspec
 
 from kai.model import names
 from kai.model.ids import GpuGroup
-from kai.model.objects import ObjectMeta, Pod, PodStatus
+from kai.model.objects import Json, ObjectMeta, Pod, PodStatus
 from kai.model.rules.gpu_groups import is_gpu_group_label
 from kai.model.rules.top_owner import top_owner
+from kai.model.rules.volumes import claim_name, is_ephemeral, waits_for_consumer
 from kai.simulate.journal import Journal
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Node, Task
@@ -87,11 +88,17 @@ def again(state: ClusterState, task: Task, *, now: float) -> Pod:
 def replace(journal: Journal, task: Task, *, now: float) -> Task | None:
     """Let a pod be gone, and the one come that its owner makes; None where nobody does."""
     state = journal.state
-    pod = again(state, task, now=now) if comes_back(state, task) else None
-    end(journal, task)
-    if pod is None:
+    if not comes_back(state, task):
+        end(journal, task)
         return None
+    return instead(journal, task, again(state, task, now=now))
+
+
+def instead(journal: Journal, task: Task, pod: Pod) -> Task:
+    """Let a pod be gone, and one come for it, with claims of its own that hold nothing yet."""
+    end(journal, task)
     _free_claims(journal, pod)
+    _make_volume_claims(journal, pod, former=task.name)
     return journal.create(pod)
 
 
@@ -131,3 +138,25 @@ def _free_claims(journal: Journal, pod: Pod) -> None:
             journal.put(
                 Kind.RESOURCE_CLAIM, {field: value for field, value in claim.items() if field != "status"}
             )
+
+
+def _make_volume_claims(journal: Journal, pod: Pod, *, former: str) -> None:
+    """Make the claims of a pod's ephemeral volumes, each like that of the pod which it comes for."""
+    claims = journal.state.objects[Kind.PERSISTENT_VOLUME_CLAIM]
+    for volume in filter(is_ephemeral, pod.spec.volumes or ()):
+        like = claims.get(f"{pod.metadata.namespace}/{claim_name(volume, former)}")
+        if like is not None:
+            claim = _claim_like(journal.state, like, name=claim_name(volume, pod.metadata.name), pod=pod)
+            journal.put(Kind.PERSISTENT_VOLUME_CLAIM, claim)
+
+
+def _claim_like(state: ClusterState, like: Json, *, name: str | None, pod: Pod) -> Json:
+    """A claim that has no volume yet, or where its class binds at once one that the same nodes reach."""
+    meta, spec = pod.metadata, dict(like["spec"])
+    if waits_for_consumer(state.objects[Kind.STORAGE_CLASS].get(spec.get("storageClassName", ""))):
+        spec.pop("volumeName", None)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid, "controller": True}
+    return {
+        "metadata": {"name": name, "namespace": meta.namespace, "ownerReferences": [owner]},
+        "spec": spec,
+    }

@@ -7,6 +7,7 @@ import pytest
 from kai.engine import Engine
 from kai.model import names
 from kai.model.objects import OwnerReference, Taint
+from kai.model.rules.volumes import SELECTED_NODE
 from kai.simulate import lives
 from kai.simulate.changes import (
     AddNodes,
@@ -208,6 +209,28 @@ def test_pods_of_a_deployment_that_are_drained_come_again_though_each_is_a_group
         result = Engine().run(state, NOW)
         journal.decided(result)
         assert [(bind.pod.pod_group, bind.node) for bind in result.binds] == [("default/web", "n1")]
+
+
+@pytest.mark.parametrize("mode", ["WaitForFirstConsumer", "Immediate"])
+def test_claims_of_ephemeral_volumes_come_anew_with_their_pods(mode: str) -> None:
+    volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+    state = _cluster(_job("gang", node="n0", spec={"volumes": [volume]}))
+    task = state.tasks_by_key["default/gang-0"]
+    metadata = {"name": "gang-0-scratch", "namespace": "default", "annotations": {SELECTED_NODE: "n0"}}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": task.name, "uid": task.uid, "controller": True}
+    claim = {
+        "metadata": metadata | {"ownerReferences": [owner]},
+        "spec": {"storageClassName": "made", "volumeName": "v"},
+    }
+    made_by = {"provisioner": "disks.example.com", "volumeBindingMode": mode}
+    state.apply(Kind.STORAGE_CLASS, {"metadata": {"name": "made"}, **made_by})
+    state.apply(Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v"}, "spec": {}})
+    state.apply(Kind.PERSISTENT_VOLUME_CLAIM, claim)
+    with made(state, [RemoveNode(node="n0")]) as journal:
+        result = Engine().run(state, NOW)
+        journal.decided(result)
+        assert [(bind.pod.pod_group, bind.node) for bind in result.binds] == [("default/gang", "n1")]
+    assert state.objects[Kind.PERSISTENT_VOLUME_CLAIM] == {"default/gang-0-scratch": claim}
 
 
 def test_a_node_that_is_removed_is_gone_with_its_pods() -> None:

@@ -45,6 +45,11 @@ def claim_name(volume: Mapping[str, Any], pod: str) -> str | None:
     return f"{pod}-{volume.get('name', '')}" if "ephemeral" in volume else None
 
 
+def waits_for_consumer(storage: Mapping[str, Any] | None) -> bool:
+    """Whether claims of a storage class are bound for the node that a pod is given; not without a class."""
+    return storage is not None and storage.get("volumeBindingMode") == "WaitForFirstConsumer"
+
+
 def selected_node(claim: Mapping[str, Any]) -> str:
     """The node for which a claim's provisioner is making a volume, or has made it; empty if it makes none."""
     return str((claim["metadata"].get("annotations") or {}).get(SELECTED_NODE) or "")

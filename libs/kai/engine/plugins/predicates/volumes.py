@@ -13,7 +13,14 @@ from kai.engine.plugins.predicates.leaving import others_on
 from kai.model import quantity
 from kai.model.arrays import Mask
 from kai.model.rules.selectors import label_selector, selects
-from kai.model.rules.volumes import is_made_for, is_to_be_had, selected_node, storage_bytes, suits
+from kai.model.rules.volumes import (
+    is_made_for,
+    is_to_be_had,
+    selected_node,
+    storage_bytes,
+    suits,
+    waits_for_consumer,
+)
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
@@ -72,7 +79,7 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
             if not bound and self._class_is_missing(claim):
                 storage_class = claim["spec"]["storageClassName"]
                 return f"storage class {storage_class!r} of persistent volume claim {name!r} does not exist"
-            if not bound and not self._waits_for_consumer(claim):
+            if not bound and not waits_for_consumer(self._class_of(claim)):
                 return f"persistent volume claim {name!r} is not bound, and its class binds at once"
         return None
 
@@ -150,10 +157,6 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
 
     def _class_is_missing(self, claim: Object) -> bool:
         return bool((claim.get("spec") or {}).get("storageClassName")) and self._class_of(claim) is None
-
-    def _waits_for_consumer(self, claim: Object) -> bool:
-        storage = self._class_of(claim)
-        return storage is not None and storage.get("volumeBindingMode") == "WaitForFirstConsumer"
 
     def _reachable(self, claim: Object) -> Mask | None:
         bound = (claim.get("spec") or {}).get("volumeName")
