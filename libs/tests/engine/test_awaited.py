@@ -109,6 +109,17 @@ def test_who_must_be_near_by_several_terms_goes_by_pods_that_all_are_about(
     assert read(Engine().run(state, NOW)).binds == ({"new-0": expected} if expected else {})
 
 
+def test_who_came_in_this_cycle_is_company_also_for_those_who_ask_after_others_did() -> None:
+    state = a_state(
+        [a_node(name, gpus=2, labels={"rack": name}) for name in ("a", "b")],
+        a_job("other", on="a", gpus=1, labels={"app": "other"}),
+        a_job("asks", gpus=1, spec=near(rack="other")),
+        a_job("leader", gpus=1, created=1, labels=LEADER),
+        a_job("follower", gpus=1, created=2, spec=near("rack")),
+    )
+    assert read(Engine().run(state, NOW)).binds == {"asks-0": "a", "leader-0": "b", "follower-0": "b"}
+
+
 def test_who_repels_others_waits_for_none_where_nodes_have_no_such_domain() -> None:
     term = {"labelSelector": {"matchLabels": LEADER}, "topologyKey": "rack"}
     repels = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kai.engine.kernel.placed import PlacedPods
 from kai.engine.kernel.selections import Selection, Selections
 from kai.model.arrays import Ints, Positions, ShortInts
 from kai.snapshot.rows import Node, Task
@@ -32,11 +33,11 @@ class Neighbours:
     """
 
     def __init__(self, nodes: NodeTable, namespaces: Mapping[str, Any]) -> None:
-        self._nodes = nodes
         self._namespaces = namespaces
         self._rows: dict[bytes, int] = {}
         self._selections: list[Selection] = []
         self._asked = Selections()
+        self._placed = PlacedPods(nodes)
         #: ``[terms, nodes]`` placed pods; valid until the next question, as it grows.
         self.table: Ints = np.zeros((8, len(nodes)), dtype=np.int64)
         #: By the uid of a pod: of how many terms is known whether they are about it, and the rows of those.
@@ -48,7 +49,7 @@ class Neighbours:
         """``[nodes]`` placed pods that a term of a pod is about, and that are not on their way out.
 
         A view of the table: valid until the next question, and not to be changed. The first question about a
-        term costs time by the number of placed pods.
+        term costs time by the number of placed pods that have a label which it wants.
         """
         (row,) = self.rows((term,), task).tolist()  # which may make the table another
         found: Ints = self.table[row]
@@ -98,19 +99,29 @@ class Neighbours:
         return known
 
     def _count(self, *, since: int, states: Sequence[bool]) -> None:
-        fresh = self._selections[since:]
-        for node in self._nodes.nodes:
-            for other in node.tasks.values():
-                # A pod that is moved stands on both nodes; it counts where it goes.
-                if (other.pipelined_node or other.node) is not node or not states[other.status]:
-                    continue
-                labels = other.labels or {}
-                if len(fresh) > _FEW:
-                    self.table[self._asked.about(other.namespace, labels, since=since), node.row] += 1
-                    continue
-                for row, selection in enumerate(fresh, since):
-                    if selection.matches(other.namespace, labels):
-                        self.table[row, node.row] += 1
+        broad: list[int] = []
+        for row, selection in enumerate(self._selections[since:], since):
+            found = self._placed.by_label(selection)
+            if found is None:
+                broad.append(row)
+            for other in found or ():
+                if selection.matches(other.namespace, other.labels or {}):
+                    self._add(row, other, states)
+        if len(broad) > _FEW:
+            for other in self._placed.all():
+                meant = self._asked.about(other.namespace, other.labels or {}, since=since)
+                self._add(meant[np.isin(meant, broad)], other, states)
+            return
+        for row in broad:
+            for other in self._placed.all():
+                if self._selections[row].matches(other.namespace, other.labels or {}):
+                    self._add(row, other, states)
+
+    def _add(self, rows: int | Positions, task: Task, states: Sequence[bool]) -> None:
+        # A pod that is moved stands on both nodes; it counts where it goes.
+        where = task.pipelined_node or task.node
+        if where is not None and states[task.status]:
+            self.table[rows, where.row] += 1
 
     def _terms_about(self, task: Task) -> Positions:
         """Rows of the terms known by now that are about a pod."""
@@ -123,6 +134,8 @@ class Neighbours:
 
     def moved(self, task: Task, node: Node, *, sign: int) -> None:
         """A pod came (``sign`` 1) or went (-1). Changes the counts of all terms known that are about it."""
+        if sign > 0:
+            self._placed.came(task)
         self.table[self._terms_about(task), node.row] += sign
         self._log.append((task, node.row, sign))
 

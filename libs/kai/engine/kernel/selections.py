@@ -48,7 +48,7 @@ class _Scope(NamedTuple):
 class Selection:
     """Which pods a term is about, or all of several terms: a label selector within namespaces."""
 
-    __slots__ = ("demands", "scope")
+    __slots__ = ("demands", "looks_in", "scope")
 
     def __init__(
         self,
@@ -69,14 +69,12 @@ class Selection:
         self.demands = label_demands(_of_all([_with_label_keys(term, labels) for term in terms]))
         #: What decides about a namespace: who agrees in it looks in the same ones.
         self.scope = frozenset([_scope(term, namespace, namespaces) for term in terms])
+        #: Whether pods of a namespace may be meant.
+        self.looks_in = next(iter(self.scope)).looks_in if len(self.scope) == 1 else _in_all(self.scope)
 
     def reaches(self, namespaces: Collection[str]) -> bool:
         """Whether pods of some of the namespaces may be meant."""
         return all(each.reaches(namespaces) for each in self.scope)
-
-    def looks_in(self, namespace: str) -> bool:
-        """Whether pods of a namespace may be meant."""
-        return all(each.looks_in(namespace) for each in self.scope)
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether a pod with these labels in this namespace is meant."""
@@ -100,6 +98,10 @@ def _scope(term: Mapping[str, Any], namespace: str, namespaces: Mapping[str, Any
             if of_labels(obj["metadata"].get("labels") or {})
         ),
     )
+
+
+def _in_all(scopes: Collection[_Scope]) -> Callable[[str], bool]:
+    return lambda namespace: all(each.looks_in(namespace) for each in scopes)
 
 
 def _of_all(selectors: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:

@@ -90,6 +90,26 @@ def test_keys_whose_values_must_match_and_those_whose_must_not_are_told_apart() 
     assert (known.counts(same, asking).tolist(), known.counts(others, asking).tolist()) == ([1], [2])
 
 
+def test_only_pods_that_have_a_label_which_a_term_wants_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the terms of each job about its own kind, of which there are many, cost all pods that run."""
+    runs = [a_job(f"job-{i}", on="n", labels={"app": "x", "job": str(i)}) for i in range(30)]
+    state = a_state(a_node("n"), runs)
+    looked_at: list[str] = []
+    matches = Selection.matches
+
+    def counted(self: Selection, namespace: str, labels: dict[str, str]) -> bool:
+        looked_at.append(labels["job"])
+        return matches(self, namespace, labels)
+
+    monkeypatch.setattr(Selection, "matches", counted)
+    known, asking = Neighbours(state.nodes, state.objects[Kind.NAMESPACE]), state.task("default/job-0-0")
+    own = [{"labelSelector": {"matchLabels": {"app": "x", "job": job}}} for job in ("7", "8", "gone")]
+    assert [known.counts(term, asking).tolist() for term in own] == [[1], [1], [0]]
+    assert looked_at == ["7", "8"]
+
+
 def test_what_demands_nothing_of_a_pods_labels_costs_it_nothing() -> None:
     """However many there are: the labels are looked up, and no selection is asked."""
     asked = Selections()
