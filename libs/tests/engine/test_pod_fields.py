@@ -22,6 +22,7 @@ from libs.tests.engine.builders import (
     cycle,
     nodes,
     task_of,
+    without,
 )
 from libs.tests.engine.dra.builders import a_class, a_slice, in_cluster
 
@@ -320,6 +321,17 @@ def test_nobody_is_moved_to_where_it_could_not_be_placed(spec, port, moved):
         add(state, with_containers(run, containers) if containers else run)
     add(state, a_single("new", gpus=2, created=1))
     assert len(cycle(state).evictions) == moved
+
+
+@pytest.mark.parametrize("off", [(), ("podaffinity",)], ids=["", "without what pods prefer"])
+def test_nobody_is_moved_away_from_whom_it_must_be_near(off):
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOSTNAME}
+    near = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    state = a_state(nodes(2, gpus=2, cpu="8"))
+    add(state, a_single("web", on="n1", gpus=0, labels={"app": "web"}))
+    add(state, a_single("stays", on="n0", gpus=1, priority="inference"))
+    add(state, a_single("near", on="n1", gpus=1, spec=near), a_single("new", gpus=2, created=1))
+    assert cycle(state, without(*off)).evictions == ()
 
 
 def a_claimed_device(state, pod, node):

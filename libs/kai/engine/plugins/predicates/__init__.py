@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Plugin
-from kai.engine.neighbourhood.affinity import PodAffinity
+from kai.engine.neighbourhood.affinity import PodAffinity, terms
 from kai.engine.neighbourhood.attraction import Companions, companions
 from kai.engine.neighbourhood.spread import TopologySpread, must_hold
 from kai.engine.plugins.predicates.offered import OfferedOnly
@@ -84,5 +84,12 @@ def opened(handle: Handle) -> Iterator[Plugin]:
 
 
 def _neighbours_matter(handle: Handle, others: Companions) -> bool:
-    """Whether pods want others, or do not want them near; where they only prefer that, if it counts."""
-    return any(said.repelled or (handle.prefers and said.wishes) for said, _ in others)
+    """Whether pods do not want others near, or must be near them wherever they are moved; where they only
+    prefer that, if it counts.
+    """
+    return any(
+        said.repelled
+        or (handle.prefers and said.wishes)
+        or (handle.moves and terms(pods[0].cls, "pod_affinity"))
+        for said, pods in others
+    )
