@@ -2,6 +2,7 @@
 
 import pytest
 
+from kai.engine import Engine
 from kai.model.objects import (
     Container,
     ContainerPort,
@@ -10,8 +11,10 @@ from kai.model.objects import (
     Toleration,
 )
 from kai.model.rules.volumes import SELECTED_NODE
+from kai.snapshot.refusals import FIRST_SECONDS, IN_A_ROW
 from kai.snapshot.state import Kind
 from libs.tests.engine.builders import (
+    NOW,
     a_node,
     a_single,
     a_state,
@@ -332,6 +335,19 @@ def test_nobody_is_moved_away_from_whom_it_must_be_near(off):
     add(state, a_single("stays", on="n0", gpus=1, priority="inference"))
     add(state, a_single("near", on="n1", gpus=1, spec=near), a_single("new", gpus=2, created=1))
     assert cycle(state, without(*off)).evictions == ()
+
+
+@pytest.mark.parametrize("refused", [("mine",), ("mine", "yours", "theirs")], ids=["its own", "all"])
+def test_nobody_is_moved_to_a_node_that_refuses_pods_of_its_namespace(refused):
+    state = a_state(nodes(2, gpus=2, cpu="8"))
+    add(state, a_single("moves", on="n0", gpus=1, namespace="mine"))
+    add(state, a_single("stays", on="n1", gpus=1, priority="inference"), a_single("new", gpus=2, created=1))
+    for namespace in refused:
+        for _ in range(IN_A_ROW):
+            state.refusals.refused("n1", namespace=namespace, now=NOW)
+    assert cycle(state).evictions == ()
+    later = Engine().run(state, NOW + FIRST_SECONDS)
+    assert [each.pod.name for each in later.evictions] == ["moves"]
 
 
 def a_claimed_device(state, pod, node):

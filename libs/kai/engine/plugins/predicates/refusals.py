@@ -22,10 +22,13 @@ class RefusingNodes(Filter):
         self._closed = handle.refusals.closed(handle.now)
         self._nodes = handle.nodes
         self._masks: dict[str, Mask] = {}
+        #: Some node is closed to all; else to these classes, also of pods that run and may be moved.
+        self._everybody = "" in self._closed
+        jobs = handle.jobs if handle.moves else handle.pending_jobs
         self._concerned = {
             task.cls.id
-            for job in handle.pending_jobs.values()
-            if "" in self._closed or job.namespace in self._closed
+            for job in (jobs.values() if not self._everybody else ())
+            if job.namespace in self._closed
             for pod_set in job.pod_sets.values()
             for task in pod_set.tasks.values()
         }
@@ -34,8 +37,8 @@ class RefusingNodes(Filter):
                 handle.due(until)
 
     def concerns(self, cls: TaskClass) -> bool:
-        """Classes of pods that wait in a namespace to which some node is closed."""
-        return cls.id in self._concerned
+        """Classes of pods in a namespace to which some node is closed; all where one is closed to all."""
+        return self._everybody or cls.id in self._concerned
 
     def depends_on(self, task: Task) -> str:
         """The namespace, where nodes are closed to it alone."""
