@@ -65,13 +65,14 @@ class GarbageCollector:
         record = change.record
         place = (key, record.namespace, record.name)
         metadata = record.obj["metadata"]
+        before = change.previous.obj["metadata"] if change.previous is not None else {}
         if change.kind == "DELETED":
             self._live.pop(record.uid, None)
             self._foreground.pop(record.uid, None)
-            self._forget_owners(place, metadata)
+            self._forget_owners(place, before)
             if record.uid in self._dependents:
                 self._push("owner leaves", record.uid)
-            for uid in _owner_uids(metadata):
+            for uid in _owner_uids(before):
                 self._push("dependent changed", uid)
             if record.namespace and self._terminating(record.namespace):
                 self._push("namespace", record.namespace)
@@ -79,7 +80,6 @@ class GarbageCollector:
                 self._push("definition", name)
             return
         self._live[record.uid] = record.namespace
-        before = change.previous.obj["metadata"] if change.previous is not None else {}
         if metadata.get("ownerReferences") != before.get("ownerReferences"):
             self._forget_owners(place, before)
             for uid in _owner_uids(metadata):
@@ -230,8 +230,7 @@ class GarbageCollector:
         if kept and len(kept) < len(references):
             self._store(resource, record, ownerReferences=kept)
         elif references and not kept:
-            foreground = living or FOREGROUND in metadata.get("finalizers", ())
-            await self._delete(resource, record, "Foreground" if foreground else "Background")
+            await self._delete(resource, record, "Foreground" if living else _propagation(metadata))
         for reference in strangers:
             await self._tell_of_stranger(record.obj, reference)
 
@@ -295,8 +294,23 @@ class GarbageCollector:
             self._store(resource, record, finalizers=[item for item in finalizers if item != FOREGROUND])
 
     def _is_blocked(self, uid: str) -> bool:
-        dependents = filter(None, map(self._find, self._dependents.get(uid, ())))
-        return any(_blocks(dependent, uid) for _, dependent in dependents)
+        """Whether an owner has to wait for a dependent. For one that waits for it, too, it would for ever."""
+        return any(not self._waits_for(blocking, uid) for blocking in self._blocking(uid))
+
+    def _blocking(self, uid: str) -> Iterator[str]:
+        """The dependents without which an owner is not to go, by uid."""
+        for _, dependent in filter(None, map(self._find, self._dependents.get(uid, ()))):
+            if _blocks(dependent, uid):
+                yield dependent.uid
+
+    def _waits_for(self, uid: str, other: str) -> bool:
+        """Whether an object is this other one, or goes only after it."""
+        ahead, seen = [uid], set[str]()
+        while ahead and ahead[-1] != other:
+            if (one := ahead.pop()) in self._foreground and one not in seen:
+                seen.add(one)
+                ahead.extend(self._blocking(one))
+        return bool(ahead)
 
     def _dependents_of(self, uid: str) -> list[Dependent]:
         return sorted(self._dependents.get(uid, ()))
@@ -350,6 +364,12 @@ class GarbageCollector:
 
 def _owner_uids(metadata: Obj) -> list[str]:
     return [reference["uid"] for reference in metadata.get("ownerReferences") or ()]
+
+
+def _propagation(metadata: Obj) -> str:
+    """What is to become of the dependents of an object, as its finalizers say."""
+    finalizers = metadata.get("finalizers") or ()
+    return "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"
 
 
 def _blocks(dependent: Record, uid: str) -> bool:

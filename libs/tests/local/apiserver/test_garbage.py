@@ -167,6 +167,57 @@ async def test_in_the_foreground_an_owner_waits_no_longer_for_what_is_no_longer_
     assert await exists(api, "child")
 
 
+async def test_in_the_foreground_an_owner_is_told_of_a_dependent_that_left_it_with_its_last_finalizer(api):
+    owner = await an_owner(api)
+    child = owned_by(owner, block=True)
+    child["metadata"]["finalizers"] = ["example.com/wait"]
+    await api.post(CONFIG_MAPS, child)
+    await api.delete(f"{CONFIG_MAPS}/owner", {"propagationPolicy": "Foreground"})
+    await eventually(
+        lambda: api.get(f"{CONFIG_MAPS}/child"), lambda child: "deletionTimestamp" in child["metadata"]
+    )
+    await api.patch(f"{CONFIG_MAPS}/child", {"metadata": {"ownerReferences": None, "finalizers": None}})
+    await api.gone(f"{CONFIG_MAPS}/owner")
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b"], ["a", "b", "c"]])
+async def test_in_the_foreground_owners_in_a_circle_do_not_wait_for_each_other(api, names):
+    made = [await an_owner(api, name) for name in names]
+    for owner, name in zip(made, [*names[1:], names[0]], strict=True):
+        await api.patch(f"{CONFIG_MAPS}/{name}", owned_by(owner, name=name, block=True))
+    await api.delete(f"{CONFIG_MAPS}/a", {"propagationPolicy": "Foreground"})
+    for name in names:
+        await api.gone(f"{CONFIG_MAPS}/{name}")
+
+
+async def test_in_the_foreground_owners_in_a_circle_wait_for_what_blocks_one_of_them(api):
+    first, second = await an_owner(api, "first"), await an_owner(api, "second")
+    child = owned_by(second, block=True)
+    child["metadata"]["finalizers"] = ["example.com/wait"]
+    await api.post(CONFIG_MAPS, child)
+    await api.patch(f"{CONFIG_MAPS}/first", owned_by(second, name="first", block=True))
+    await api.patch(f"{CONFIG_MAPS}/second", owned_by(first, name="second", block=True))
+    await api.delete(f"{CONFIG_MAPS}/first", {"propagationPolicy": "Foreground"})
+    await eventually(
+        lambda: api.get(f"{CONFIG_MAPS}/child"), lambda child: "deletionTimestamp" in child["metadata"]
+    )
+    assert await exists(api, "second")
+    await api.patch(f"{CONFIG_MAPS}/child", {"metadata": {"finalizers": None}})
+    await api.gone(f"{CONFIG_MAPS}/first")
+    await api.gone(f"{CONFIG_MAPS}/second")
+
+
+async def test_what_goes_after_its_owner_leaves_orphans_where_its_finalizer_asks_for_that(api):
+    owner = await an_owner(api)
+    child = owned_by(owner)
+    child["metadata"]["finalizers"] = ["orphan"]
+    child = await api.post(CONFIG_MAPS, child)
+    await api.post(CONFIG_MAPS, owned_by(child, name="grandchild"))
+    await api.delete(f"{CONFIG_MAPS}/owner")
+    await api.gone(f"{CONFIG_MAPS}/child")
+    assert "ownerReferences" not in (await api.get(f"{CONFIG_MAPS}/grandchild"))["metadata"]
+
+
 async def test_pods_of_jobs_are_orphaned_only_when_nobody_said_otherwise(api):
     jobs, pods = "/apis/batch/v1/namespaces/default/jobs", "/api/v1/namespaces/default/pods"
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
