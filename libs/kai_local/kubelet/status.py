@@ -56,8 +56,8 @@ def running(pod: LocalPod, life: PodLife, now: float) -> Json:
 
 
 def ended(pod: LocalPod, life: PodLife, now: float, reason: str = "", message: str = "") -> Json:
-    """All containers have ended for good, or will never be made."""
-    failed = not life.containers or any(container.exit_code for container in life.containers)
+    """All containers have ended for good, or will never be made. Where somebody has a reason, it failed."""
+    failed = bool(reason) or not life.containers or any(one.exit_code for one in life.containers)
     completed = "" if failed else "PodCompleted"
     status: Json = {
         "phase": "Failed" if failed else "Succeeded",
