@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Self
 
+from kai.kube.client import PatchKind
 from kai.kube.resources import Resource
 from kai.model.objects import ApiObject, Json
 
@@ -72,13 +73,14 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Merge patch an object, or its status."""
+    """Patch an object, or its status."""
 
     resource: Resource
     namespace: str
     name: str
     patch: Json
     subresource: str = ""
+    kind: PatchKind = PatchKind.MERGE
 
 
 Action = Adopt | Create | Delete | LetGo | Patch

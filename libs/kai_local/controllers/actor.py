@@ -53,7 +53,7 @@ class Actor:
                     await self._delete(resource, namespace, name, uid, propagation)
                 case LetGo(resource, namespace, name, uid, finalizer):
                     await self._let_go(resource, namespace, name, uid, finalizer)
-                case Patch(resource, namespace, name, patch, subresource):
+                case Patch(resource, namespace, name, patch, subresource, kind):
                     try:
                         await self._client.patch(
                             (await self._form(resource)).resource,
@@ -61,6 +61,7 @@ class Actor:
                             patch,
                             namespace=namespace,
                             subresource=subresource,
+                            kind=kind,
                         )
                     except NotFound:
                         return

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kai.kube import resources
+from kai.kube.client import PatchKind
 from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.workqueue import WorkQueue
 from kai.model.objects import Node, Taint
 from kai.model.rules.taints import tolerates
-from kai_local.controllers.actions import Delete
+from kai.snapshot.times import rfc3339
+from kai_local.controllers.actions import Delete, Patch
 from kai_local.controllers.actor import Actor
+from kai_local.parts.disruptions import disruption
 from kai_local.parts.objects import LocalPod
 from kai_local.parts.watches import Watches
 
@@ -76,8 +79,19 @@ class TaintEvictions:
             return remaining
         about = ObjectReference("v1", "Pod", pod.metadata.namespace, pod.metadata.name, uid)
         self._events.emit(about, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
+        await self._actor.carry_out([_marked(pod, self._clock())], uid)
         await self._actor.carry_out([Delete.of(resources.PODS, pod)], uid)
         return None
+
+
+def _marked(pod: LocalPod, now: float) -> Patch:
+    """Say of a pod that it does not end by itself."""
+    meta = pod.metadata
+    condition = disruption(
+        "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", at=rfc3339(now)
+    )
+    patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+    return Patch(resources.PODS, meta.namespace, meta.name, patch, "status", PatchKind.STRATEGIC)
 
 
 def _repels(node: Node | None) -> bool:

@@ -9,6 +9,7 @@ from kai.snapshot.times import rfc3339
 from kai_local.kubelet.ledger import Rejection
 from kai_local.kubelet.life import ContainerLife, PodLife
 from kai_local.kubelet.references import Missing
+from kai_local.parts.disruptions import disruption
 from kai_local.parts.objects import LocalContainer, LocalPod
 
 Json = dict[str, Any]
@@ -72,13 +73,7 @@ def ended(pod: LocalPod, life: PodLife, now: float, reason: str = "", message: s
 
 def lost(now: float) -> Json:
     """The node of the pod is no longer there."""
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "DeletionByPodGC",
-        "message": "PodGC: node no longer exists",
-        "lastTransitionTime": rfc3339(now),
-    }
+    condition = disruption("DeletionByPodGC", "PodGC: node no longer exists", at=rfc3339(now))
     return {"phase": "Failed", "conditions": [condition]}
 
 

@@ -30,6 +30,7 @@ from kai_local.apiserver.serving.kubelets import Kubelets
 from kai_local.apiserver.store.storage import Record
 from kai_local.apiserver.writing.disruption import count_eviction
 from kai_local.apiserver.writing.registry import Registry
+from kai_local.parts.disruptions import disruption
 
 _SUCCESS: Final[Obj] = {
     "kind": "Status",
@@ -198,14 +199,9 @@ class Subresources:
         return answer(_SUCCESS, 201)
 
     def _mark_disrupted(self, pods: Resource, pod: Record) -> Record:
-        """Say of a pod that it does not end by itself: failure policies of Jobs ask for that."""
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "EvictionByEvictionAPI",
-            "message": "Eviction API: evicting",
-            "lastTransitionTime": self._registry.clock.stamp(),
-        }
+        """Say of a pod that it does not end by itself."""
+        stamp = self._registry.clock.stamp()
+        condition = disruption("EvictionByEvictionAPI", "Eviction API: evicting", at=stamp)
         status = pod.obj.get("status") or {}
         others = [one for one in status.get("conditions") or () if one["type"] != condition["type"]]
         told = {**status, "conditions": [*others, condition]}

@@ -153,3 +153,15 @@ async def test_a_pod_leaves_a_node_that_gets_a_taint_it_does_not_tolerate(cluste
     await cluster.patch(NODES, "node-0", taint)
     pods = await eventually(lambda: pods_of(cluster), lambda pods: len(pods) < 3)
     assert {pod["metadata"]["name"] for pod in pods} == {"stays", "waits"}
+
+
+async def test_a_pod_that_leaves_for_a_taint_says_so(cluster: KubeClient) -> None:
+    template = a_template()
+    held = {"name": "p", "finalizers": ["example.com/look"]}
+    await cluster.create(PODS, {**template, "metadata": held}, namespace="default")
+    await eventually(lambda: pods_of(cluster, "Running"))
+    await cluster.patch(NODES, "node-0", {"spec": {"taints": [{"key": "broken", "effect": "NoExecute"}]}})
+    [pod] = await eventually(lambda: pods_of(cluster, "Failed"))
+    told = {one["type"]: one for one in pod["status"]["conditions"]}
+    assert told["DisruptionTarget"]["reason"] == "DeletionByTaintManager"
+    assert told["Ready"]["status"] == "False"
