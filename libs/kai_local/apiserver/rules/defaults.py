@@ -79,7 +79,15 @@ def _job_spec(spec: Obj) -> None:
         spec["completions"] = 1
     fill(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False)
     fill(spec, podReplacementPolicy="Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+    _failure_patterns(spec)
     _template(spec)
+
+
+def _failure_patterns(job_spec: Obj) -> None:
+    """Conditions of pods that a Job asks for are to be true unless it says otherwise."""
+    for rule in (job_spec.get("podFailurePolicy") or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            fill(pattern, status="True")
 
 
 def _job(obj: Obj) -> None:
@@ -105,7 +113,9 @@ def _cron_job(obj: Obj) -> None:
     template = spec.get("jobTemplate")
     if template is not None:
         template.setdefault("metadata", {})
-        _template(template.setdefault("spec", {}))
+        job_spec = template.setdefault("spec", {})
+        _failure_patterns(job_spec)
+        _template(job_spec)
 
 
 def _namespace(obj: Obj) -> None:

@@ -353,6 +353,32 @@ async def test_what_is_immutable_keeps_its_data_and_stays_so(api, plural):
     assert await fields({"metadata": {"labels": {"a": "b"}}}) == (200, [])
 
 
+_ON_DISRUPTION = {
+    "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]},
+    "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("plural", "body", "path"),
+    [
+        ("jobs", {"spec": _ON_DISRUPTION}, ("spec",)),
+        (
+            "cronjobs",
+            {"spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": _ON_DISRUPTION}}},
+            ("spec", "jobTemplate", "spec"),
+        ),
+    ],
+)
+async def test_a_job_that_asks_for_a_condition_of_its_pods_asks_for_one_that_is_true(api, plural, body, path):
+    found = await api.post(f"/apis/batch/v1/namespaces/default/{plural}", {"metadata": {"name": "x"}, **body})
+    for key in path:
+        found = found[key]
+    assert found["podFailurePolicy"]["rules"][0]["onPodConditions"] == [
+        {"type": "DisruptionTarget", "status": "True"}
+    ]
+
+
 async def test_generation_counts_changes_of_the_spec_only(api):
     path = "/apis/apps/v1/namespaces/default/deployments"
     labels = {"app": "a"}
