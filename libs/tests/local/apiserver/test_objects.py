@@ -379,6 +379,50 @@ async def test_a_job_that_asks_for_a_condition_of_its_pods_asks_for_one_that_is_
     ]
 
 
+_SLICE = {"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}]}
+_INDEXED = {
+    "spec": {
+        "completions": 2,
+        "completionMode": "Indexed",
+        "backoffLimitPerIndex": 1,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "change", "field"),
+    [
+        ("/apis/discovery.k8s.io/v1", _SLICE, {"addressType": "IPv6"}, "addressType"),
+        ("/apis/batch/v1", _INDEXED, {"spec": {"backoffLimitPerIndex": 2}}, "spec.backoffLimitPerIndex"),
+        (
+            "/apis/batch/v1",
+            _INDEXED,
+            {"spec": {"successPolicy": {"rules": [{"succeededCount": 1}]}}},
+            "spec.successPolicy",
+        ),
+        (
+            "/apis/batch/v1",
+            _INDEXED,
+            {
+                "spec": {
+                    "podFailurePolicy": {
+                        "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+                    }
+                }
+            },
+            "spec.podFailurePolicy",
+        ),
+    ],
+)
+async def test_what_may_not_change_stays_as_it_was_made(api, path, body, change, field):
+    plural = "endpointslices" if "discovery" in path else "jobs"
+    where = f"{path}/namespaces/default/{plural}"
+    await api.post(where, {"metadata": {"name": "x"}, **body})
+    status, answer = await api.call("PATCH", f"{where}/x", change, kind="application/merge-patch+json")
+    assert (status, [cause["field"] for cause in answer["details"]["causes"]]) == (422, [field])
+
+
 async def test_generation_counts_changes_of_the_spec_only(api):
     path = "/apis/apps/v1/namespaces/default/deployments"
     labels = {"app": "a"}
