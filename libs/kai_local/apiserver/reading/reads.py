@@ -1,5 +1,6 @@
 """Reading: get, list in pages, and the start of watches."""
 
+import asyncio
 import itertools
 import random
 from collections import OrderedDict
@@ -18,6 +19,8 @@ from kai_local.apiserver.reading import tables, watch
 from kai_local.apiserver.store.storage import Record, Store
 
 PAGES_KEPT: Final = 64
+#: How long the rest of a list that was begun may be asked for: what it shows is held in memory meanwhile.
+PAGES_SECONDS: Final = 300.0
 _TRUE: Final = frozenset({"true", "1", "True", "t", "T", "TRUE"})
 _TOO_OLD: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a "
@@ -131,6 +134,7 @@ class Reader:
     def _keep(self, records: list[Record], version: int) -> str:
         page_id = f"{next(self._page_ids)}-{random.randrange(1 << 32):x}"  # noqa: S311
         self._pages[page_id] = (records, version)
+        asyncio.get_running_loop().call_later(PAGES_SECONDS, self._pages.pop, page_id, None)
         while len(self._pages) > PAGES_KEPT:
             self._pages.popitem(last=False)
         return page_id

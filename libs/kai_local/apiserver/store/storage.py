@@ -133,10 +133,12 @@ class Collection:
         return [record for space in sorted(self._spaces) for record in self._in_order(space)]
 
     def _in_order(self, namespace: str) -> list[Record]:
+        space = self._spaces.get(namespace)
+        if space is None:
+            return []
         ordered = self._sorted.get(namespace)
         if ordered is None:
-            ordered = sorted(self._spaces.get(namespace, {}).values(), key=attrgetter("name"))
-            self._sorted[namespace] = ordered
+            ordered = self._sorted[namespace] = sorted(space.values(), key=attrgetter("name"))
         return ordered
 
     def put(self, obj: Obj, creator: str = "") -> Record:
@@ -160,7 +162,10 @@ class Collection:
     def remove(self, record: Record, last: Obj | None = None) -> Record:
         """Forget the object; returns its last state (``last`` if given) with the version of the removal."""
         version = self._store.advance()
-        del self._spaces[record.namespace][record.name]
+        space = self._spaces[record.namespace]
+        del space[record.name]
+        if not space:
+            del self._spaces[record.namespace]
         self._sorted.pop(record.namespace, None)
         self.count -= 1
         gone = _moved(last or record.obj, version)

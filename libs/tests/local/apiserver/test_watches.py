@@ -7,7 +7,7 @@ import pytest
 from deadlines import eventually
 from kai_local.apiserver.clock import Clock
 from kai_local.apiserver.kinds.selectors import Selection
-from kai_local.apiserver.reading import watch
+from kai_local.apiserver.reading import reads, watch
 from libs.tests.local.apiserver.builders import a_pod
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -144,6 +144,17 @@ async def test_a_continue_token_that_is_too_old_is_gone(api):
     token = (await api.get(f"{CONFIG_MAPS}?limit=1"))["metadata"]["continue"]
     api.server.faults.compact()
     status, answer = await api.call("GET", f"{CONFIG_MAPS}?limit=1&continue={token}")
+    assert (status, answer["reason"]) == (410, "Expired")
+
+
+async def test_the_rest_of_a_list_is_not_held_for_ever(api, monkeypatch):
+    monkeypatch.setattr(reads, "PAGES_SECONDS", 0.0)
+    for number in range(3):
+        await api.post(CONFIG_MAPS, {"metadata": {"name": f"c{number}"}})
+    token = (await api.get(f"{CONFIG_MAPS}?limit=1"))["metadata"]["continue"]
+    status, answer = await eventually(
+        lambda: api.call("GET", f"{CONFIG_MAPS}?limit=1&continue={token}"), lambda answer: answer[0] != 200
+    )
     assert (status, answer["reason"]) == (410, "Expired")
 
 
