@@ -7,12 +7,13 @@ deleted in between, and whoever ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kai.model.objects import Json
 from kai.snapshot.times import seconds
 from kai_local.controllers import job_rules
+from kai_local.controllers.job_index_failures import IndexFailures, index_failures, limits_each_index
 from kai_local.controllers.job_indexes import format_indexes, index_of, is_indexed, parse_indexes
 from kai_local.controllers.objects import Workload
 from kai_local.parts.objects import LocalPod
@@ -27,6 +28,7 @@ class Tally:
     """How far a Job has come. ``indexes`` are those completed, of an Indexed one.
 
     ``counts`` is what its status is to say of this while it goes on. ``done_with`` are the pods to be let go.
+    ``failures`` are those of its indexes, where it limits them for each.
     """
 
     succeeded: int
@@ -34,6 +36,7 @@ class Tally:
     indexes: frozenset[int]
     counts: Json
     done_with: tuple[LocalPod, ...]
+    failures: IndexFailures
 
 
 def tally(job: Workload, pods: Sequence[LocalPod]) -> Tally:
@@ -60,13 +63,37 @@ def tally(job: Workload, pods: Sequence[LocalPod]) -> Tally:
         )
         counts["succeeded"] = totals["succeeded"] = len(indexes)
         counts["completedIndexes"] = format_indexes(indexes)
+    failures, needed = IndexFailures(), set[str]()
+    if limits_each_index(job):
+        failures = index_failures(job, _failed(job, pods), indexes)
+        counts["failedIndexes"] = format_indexes(failures.lost)
+        needed = _needed(failures, pods)
     ignored = {uid for uid, outcome in ended.items() if outcome == _IGNORED}
     return Tally(
         **totals,
         indexes=frozenset(indexes),
         counts=counts,
-        done_with=tuple(pod for uid, pod in tracked.items() if uid in known | ignored),
+        done_with=tuple(pod for uid, pod in tracked.items() if uid in (known | ignored) - needed),
+        failures=failures,
     )
+
+
+def _failed(job: Workload, pods: Iterable[LocalPod]) -> Iterator[tuple[LocalPod, bool]]:
+    """Pods that have failed, and whether that counts; none that we have let go to delete it."""
+    for pod in pods:
+        if is_tracked(pod) or not pod.terminating:
+            outcome = _outcome(job, pod)
+            if outcome in ("failed", _IGNORED):
+                yield pod, outcome == "failed"
+
+
+def _needed(failures: IndexFailures, pods: Iterable[LocalPod]) -> set[str]:
+    """Those that failed last and have no successor yet, by uid: nobody else tells how often."""
+    last = {pod.metadata.uid for pod in failures.last.values()}
+    succeeded = {
+        index_of(pod) for pod in pods if pod.metadata.uid not in last and pod.status.phase != "Failed"
+    }
+    return {pod.metadata.uid for index, pod in failures.last.items() if index not in succeeded}
 
 
 def is_tracked(pod: LocalPod) -> bool:

@@ -13,6 +13,7 @@ from kai_local.controllers.objects import Workload
 from kai_local.parts.objects import LocalPod
 
 IGNORE: Final = "Ignore"
+FAIL_INDEX: Final = "FailIndex"
 FAIL_JOB: Final = "FailJob"
 
 

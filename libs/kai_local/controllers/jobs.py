@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from kai.kube import resources
 from kai.model.objects import Json
@@ -17,6 +17,7 @@ from kai_local.controllers.job_counts import (
     replaces_only_failed,
     tally,
 )
+from kai_local.controllers.job_index_failures import FAILURES, end_by_failed_indexes, limits_each_index
 from kai_local.controllers.job_indexes import INDEX, index_of, is_indexed
 from kai_local.controllers.objects import (
     Workload,
@@ -56,13 +57,22 @@ def reconcile(job: Workload, pods: Sequence[LocalPod], now: float, *, failed_at:
     actions: list[Action] = [let_go(pod) for pod in count.done_with]
     if job.spec.get("suspend"):
         return Plan([*actions, *_deletions(alive), *_write(job, count, [], now)])
-    wait = _backoff(count) - (now - max(failed_at, last_failure(pods))) if count.failed else 0.0
-    if wait <= 0:
+    waits = _waits(job, count, max(failed_at, last_failure(pods)), now)
+    if None not in waits:
         ending = [pod for pod in pods if pod.terminating and not pod.terminal]
-        actions += _fill(job, alive, ending if replaces_only_failed(job) else [], count)
+        actions += _fill(job, alive, ending if replaces_only_failed(job) else [], count, waits.keys())
     actions += _write(job, count, alive, now)
-    times = [t for t in (wait if wait > 0 else None, _deadline_in(job, now)) if t is not None]
+    times = [t for t in (*waits.values(), _deadline_in(job, now)) if t is not None]
     return Plan(actions, min(times, default=None))
+
+
+def _waits(job: Workload, count: Tally, failed_at: float, now: float) -> dict[int | None, float]:
+    """Seconds until failed pods are made again: of the indexes that are waited for, or ``None`` for all."""
+    found: dict[int | None, float] = {None: _backoff(count.failed) - (now - failed_at)}
+    if limits_each_index(job):
+        counts, last = count.failures.counts, count.failures.last
+        found = {index: _backoff(counts[index]) - (now - last_failure([last[index]])) for index in last}
+    return {index: wait for index, wait in found.items() if wait > 0}
 
 
 def _hold(job: Workload, loose: Iterable[LocalPod]) -> list[Action]:
@@ -81,26 +91,32 @@ def _let_all_go(pods: Iterable[LocalPod]) -> list[Action]:
     return [let_go(pod) for pod in pods if is_tracked(pod)]
 
 
-def _fill(job: Workload, alive: Sequence[LocalPod], ending: Sequence[LocalPod], count: Tally) -> list[Action]:
-    """Make what is missing; those that are ``ending`` still have their places."""
+def _fill(
+    job: Workload,
+    alive: Sequence[LocalPod],
+    ending: Sequence[LocalPod],
+    count: Tally,
+    waiting: Collection[int | None],
+) -> list[Action]:
+    """Make what is missing; those that are ``ending`` still have their places. Indexes may be ``waiting``."""
     parallelism, completions = int(job.spec.get("parallelism", 1)), job.spec.get("completions")
     if completions is None:
         wanted = parallelism if not count.succeeded else len(alive)
     else:
-        wanted = min(parallelism, int(completions) - count.succeeded)
+        wanted = min(parallelism, int(completions) - count.succeeded - len(count.failures.lost))
     surplus = by_worth(alive)[: max(0, len(alive) - wanted)]
     actions: list[Action] = _deletions(surplus)
     missing = wanted - len(alive) - len(ending)
     if missing > 0 and is_indexed(job):
-        busy = {index_of(pod) for pod in [*alive, *ending]} | count.indexes
-        free = (index for index in range(int(completions or 0)) if index not in busy)
-        actions += [_new_pod(job, index) for index, _ in zip(free, range(missing), strict=False)]
+        busy = {index_of(pod) for pod in [*alive, *ending]} | count.indexes | count.failures.lost
+        free = (index for index in range(int(completions or 0)) if index not in busy.union(waiting))
+        actions += [_new_pod(job, count, index) for index, _ in zip(free, range(missing), strict=False)]
     else:
-        actions += [_new_pod(job, None) for _ in range(missing)]
+        actions += [_new_pod(job, count, None) for _ in range(missing)]
     return actions
 
 
-def _new_pod(job: Workload, index: int | None) -> Create:
+def _new_pod(job: Workload, count: Tally, index: int | None) -> Create:
     meta = job.metadata
     labels = {
         "batch.kubernetes.io/controller-uid": meta.uid,
@@ -114,6 +130,8 @@ def _new_pod(job: Workload, index: int | None) -> Create:
     if index is not None:
         pod["metadata"]["generateName"] = f"{meta.name}-{index}-"
         pod["metadata"]["labels"][INDEX] = pod["metadata"]["annotations"][INDEX] = str(index)
+        if limits_each_index(job):
+            pod["metadata"]["annotations"][FAILURES] = str(count.failures.counts.get(index, 0))
         pod["spec"].setdefault("hostname", f"{meta.name}-{index}")
         for container in [*(pod["spec"].get("initContainers") or ()), *(pod["spec"].get("containers") or ())]:
             environment = container.setdefault("env", [])
@@ -147,6 +165,8 @@ def _failure(job: Workload, alive: Sequence[LocalPod], count: Tally, now: float)
     )
     if count.failed + restarts > int(job.spec.get("backoffLimit", 6)):
         return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+    if limits_each_index(job) and (lost := end_by_failed_indexes(job, count.failures, count.succeeded)):
+        return lost
     remaining = _deadline_in(job, now)
     if remaining is not None and remaining <= 0:
         return "DeadlineExceeded", "Job was active longer than specified deadline"
@@ -160,8 +180,9 @@ def _deadline_in(job: Workload, now: float) -> float | None:
     return started + float(limit) - now
 
 
-def _backoff(count: Tally) -> float:
-    return float(min(_FIRST_BACKOFF * 2 ** min(count.failed - 1, 10), _LONGEST_BACKOFF))
+def _backoff(failures: int) -> float:
+    """Seconds between the last of so many failures and the next pod."""
+    return min(_FIRST_BACKOFF * 2 ** min(failures - 1, 10), _LONGEST_BACKOFF) if failures else 0.0
 
 
 # --- status ------------------------------------------------------------------------------------

@@ -77,7 +77,9 @@ def _daemon_set(obj: Obj) -> None:
 def _job_spec(spec: Obj) -> None:
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
-    fill(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False)
+    # Where each index has a limit of its own there is none for all together.
+    limit = 6 if spec.get("backoffLimitPerIndex") is None else 2**31 - 1
+    fill(spec, parallelism=1, backoffLimit=limit, completionMode="NonIndexed", suspend=False)
     fill(spec, podReplacementPolicy="Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
     _failure_patterns(spec)
     _template(spec)

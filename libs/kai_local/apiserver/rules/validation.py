@@ -166,11 +166,21 @@ def _job_spec(spec: Obj, field: str) -> list[Cause]:
             "parallelism",
             "completions",
             "backoffLimit",
+            "backoffLimitPerIndex",
+            "maxFailedIndexes",
             "activeDeadlineSeconds",
             "ttlSecondsAfterFinished",
         )
         if spec.get(key, 0) < 0
     ]
+    if spec.get("completionMode") != "Indexed":
+        causes += [
+            invalid_value(f"{field}.{key}", spec[key], "requires indexed completion mode")
+            for key in ("backoffLimitPerIndex", "maxFailedIndexes")
+            if key in spec
+        ]
+    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
+        causes.append(required(f"{field}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
     template = spec.get("template")
     if template is None:
         return causes

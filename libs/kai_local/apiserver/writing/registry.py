@@ -16,7 +16,7 @@ from kai_local.apiserver.clock import Clock
 from kai_local.apiserver.errors import Cause, Obj
 from kai_local.apiserver.kinds.catalogue import Resource
 from kai_local.apiserver.patches.apply import Writer, first_entries, track_update
-from kai_local.apiserver.rules import defaults, metadata_rules, pod_rules, strategy, unkept, validation
+from kai_local.apiserver.rules import defaults, metadata_rules, pod_rules, strategy, validation
 from kai_local.apiserver.schemas import cel, decode, schema, structural
 from kai_local.apiserver.store.storage import Collection, Record, Store
 
@@ -103,7 +103,6 @@ class Registry:
             obj["metadata"]["managedFields"] = entries
         target.name = obj["metadata"].get("name", "")
         await apart(options.size, self._validate, resource, obj, None)
-        options.warnings.extend(unkept.warnings(resource, obj))
         if self.dynamic.concern("CREATE", target):
             await self.dynamic.validate("CREATE", target, obj, None, options)
         self.admission.check_namespace(target)

@@ -512,20 +512,21 @@ async def test_both_event_apis_show_the_same_events(api):
     assert (await api.get("/apis/events.k8s.io/v1/namespaces/default/events/e"))["note"] == "text"
 
 
-@pytest.mark.parametrize(("plural", "path"), [("jobs", "spec"), ("cronjobs", "spec.jobTemplate.spec")])
-async def test_who_asks_for_what_no_controller_keeps_to_is_told(api, plural, path):
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        ({"completionMode": "Indexed", "backoffLimitPerIndex": 1, "maxFailedIndexes": 1}, []),
+        ({"completionMode": "Indexed", "backoffLimitPerIndex": -1}, ["spec.backoffLimitPerIndex"]),
+        ({"completionMode": "Indexed", "maxFailedIndexes": 1}, ["spec.backoffLimitPerIndex"]),
+        ({"backoffLimitPerIndex": 1}, ["spec.backoffLimitPerIndex"]),
+    ],
+)
+async def test_failures_of_each_index_are_limited_where_there_are_indexes(api, spec, fields):
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
-    spec = {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 1, "template": template}
-    if plural == "cronjobs":
-        spec = {"schedule": "@daily", "jobTemplate": {"spec": spec}}
-    headers = {"Authorization": f"Bearer {api.server.admin_token}"}
-    url = f"{api.server.url}/apis/batch/v1/namespaces/default/{plural}"
-    async with api.session.post(
-        url, json={"metadata": {"name": "j"}, "spec": spec}, headers=headers
-    ) as answer:
-        assert answer.status == 201
-        (told,) = answer.headers.getall("Warning")
-    assert f"{path}.backoffLimitPerIndex" in told
+    body = {"metadata": {"name": "j"}, "spec": {"completions": 2, "template": template, **spec}}
+    _, answer = await api.call("POST", "/apis/batch/v1/namespaces/default/jobs", body)
+    assert [cause["field"] for cause in answer.get("details", {}).get("causes", ())] == fields
+    assert fields or answer["spec"]["backoffLimit"] == 2**31 - 1
 
 
 async def test_a_null_in_a_map_or_a_list_of_strings_is_the_empty_string(api):

@@ -576,6 +576,87 @@ def test_a_job_may_be_done_when_some_of_its_indexes_are(rule: Json, enough: list
     }
 
 
+EACH_INDEX = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 1}
+
+
+def of_index(world: World, index: int) -> LocalPod:
+    """The pod of an index that has not ended."""
+    name = "batch.kubernetes.io/job-completion-index"
+    found = [pod for pod in world.pods() if pod.annotations[name] == str(index) and not pod.terminal]
+    (pod,) = found
+    return pod
+
+
+def fail(world: World, index: int) -> None:
+    """The pod of an index fails, and enough time passes for the next."""
+    world.end(of_index(world, index), "Failed")
+    world.settle()
+    world.now += 3600
+    world.settle()
+
+
+def test_an_index_that_fails_too_often_is_given_up_and_the_others_go_on() -> None:
+    world = World()
+    a_job(world, backoffLimit=2**31 - 1, **EACH_INDEX)
+    world.settle()
+    fail(world, 1)
+    assert of_index(world, 1).annotations["batch.kubernetes.io/job-index-failure-count"] == "1"
+    fail(world, 0)
+    fail(world, 1)
+    status = world.get("jobs", "job").status
+    assert (status["failedIndexes"], status["active"], status["failed"]) == ("1", 2, 3)
+    assert not status.get("conditions")
+    for index in (0, 2):
+        world.end(of_index(world, index))
+    world.settle()
+    status = world.get("jobs", "job").status
+    assert (status["completedIndexes"], status["failedIndexes"], status["succeeded"]) == ("0,2", "1", 2)
+    assert status["conditions"][-1]["reason"] == "FailedIndexes"
+
+
+def test_a_job_that_lost_more_indexes_than_it_may_has_failed() -> None:
+    world = World()
+    a_job(world, backoffLimit=2**31 - 1, **{**EACH_INDEX, "backoffLimitPerIndex": 0}, maxFailedIndexes=1)
+    world.settle()
+    fail(world, 0)
+    assert not world.get("jobs", "job").status.get("conditions")
+    fail(world, 2)
+    status = world.get("jobs", "job").status
+    assert (status["failedIndexes"], status["conditions"][-1]["reason"]) == (
+        "0,2",
+        "MaxFailedIndexesExceeded",
+    )
+    assert all(pod.terminal for pod in world.pods())
+
+
+def test_a_rule_may_give_up_an_index_at_its_first_failure() -> None:
+    world = World()
+    rule = a_policy("FailIndex", onExitCodes={"operator": "In", "values": [42]})
+    a_job(world, backoffLimit=2**31 - 1, **EACH_INDEX, **rule)
+    world.settle()
+    ended = {"name": "c", "state": {"terminated": {"exitCode": 42}}}
+    world.set_status(of_index(world, 1), {"phase": "Failed", "containerStatuses": [ended]})
+    world.settle()
+    assert world.get("jobs", "job").status["failedIndexes"] == "1"
+
+
+def test_the_failures_of_an_index_are_known_though_its_pods_are_deleted() -> None:
+    world = World()
+    a_job(world, backoffLimit=2**31 - 1, **EACH_INDEX)
+    world.settle()
+    failed = of_index(world, 1)
+    world.end(failed, "Failed")
+    world.step()
+    world.delete(failed)
+    world.step()
+    world.now += 3600
+    world.settle()
+    assert failed.metadata.name not in [pod.metadata.name for pod in world.pods()]
+    fail(world, 1)
+    status = world.get("jobs", "job").status
+    assert (status["failedIndexes"], status["failed"]) == ("1", 2)
+
+
 def test_a_failed_pod_is_replaced_after_a_pause() -> None:
     world = World()
     a_job(world)

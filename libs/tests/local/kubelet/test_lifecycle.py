@@ -286,7 +286,11 @@ def test_a_pod_that_is_active_for_longer_than_it_may_has_failed() -> None:
 
 
 def test_a_pod_that_waits_for_its_next_start_when_its_time_is_over_has_failed_though_it_ended_well() -> None:
-    pod, life, node = a_pod(activeDeadlineSeconds=5, container={"command": ["sleep", "1"]}), PodLife(), a_node()
+    pod, life, node = (
+        a_pod(activeDeadlineSeconds=5, container={"command": ["sleep", "1"]}),
+        PodLife(),
+        a_node(),
+    )
     step(pod, life, node, NOTHING, NOW)
     step(pod, life, node, NOTHING, NOW + 1)
     (status,) = patches(step(pod, life, node, NOTHING, NOW + 5).effects)
