@@ -72,6 +72,23 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True)
+class Release:
+    """Take an owner, by its uid, away from exactly this object."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    owner: str
+
+    @classmethod
+    def of(cls, resource: Resource, obj: ApiObject, owner: ApiObject) -> Self:
+        """Let go of this one."""
+        meta = obj.metadata
+        return cls(resource, meta.namespace, meta.name, meta.uid, owner.metadata.uid)
+
+
+@dataclass(frozen=True, slots=True)
 class Patch:
     """Patch an object, or its status."""
 
@@ -83,7 +100,7 @@ class Patch:
     kind: PatchKind = PatchKind.MERGE
 
 
-Action = Adopt | Create | Delete | LetGo | Patch
+Action = Adopt | Create | Delete | LetGo | Patch | Release
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from kai.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.forms import Form, forms, served
 from kai.kube.resources import Resource
-from kai_local.controllers.actions import Action, Adopt, Create, Delete, LetGo, Patch
+from kai_local.controllers.actions import Action, Adopt, Create, Delete, LetGo, Patch, Release
 from kai_local.controllers.expectations import Expectations
 
 _AT_ONCE = 16
@@ -53,6 +53,9 @@ class Actor:
                     await self._delete(resource, namespace, name, uid, propagation)
                 case LetGo(resource, namespace, name, uid, finalizer):
                     await self._let_go(resource, namespace, name, uid, finalizer)
+                case Release(resource, namespace, name, uid, former):
+                    references = [{"$patch": "delete", "uid": former}]
+                    await self._change(resource, namespace, name, uid, {"ownerReferences": references})
                 case Patch(resource, namespace, name, patch, subresource, kind):
                     try:
                         await self._client.patch(

@@ -1,6 +1,8 @@
-"""Objects that no controller has are taken over by the workload whose selector means them.
+"""Objects that no controller has are taken over by the workload whose selector means them, and those that it
+no longer means are released.
 
-So what was left behind by ``kubectl delete --cascade=orphan`` goes on under a workload that is made again.
+So what was left behind by ``kubectl delete --cascade=orphan`` goes on under a workload that is made again. A
+pod whose labels somebody changes to look at it in peace is replaced.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Final
 
 from kai.kube import resources
 from kai.kube.resources import Resource
-from kai_local.controllers.actions import Adopt
+from kai_local.controllers.actions import Adopt, Release
 from kai_local.controllers.objects import Workload, owner_reference, selects
 from kai_local.controllers.stateful_sets import ordinal
 from kai_local.parts.objects import LocalPod
@@ -36,6 +38,16 @@ def adoptions(resource: Resource, workload: Workload, orphans: Iterable[LocalPod
         and selects(workload)(orphan.labels)
         and (isinstance(orphan, Workload) or _takes(resource, workload, orphan))
     ]
+
+
+def releases(
+    resource: Resource, workload: Workload, children: Iterable[LocalPod | Workload]
+) -> list[Release]:
+    """Whom a workload of this resource lets go of those that it controls."""
+    if workload.terminating:
+        return []
+    means = selects(workload)
+    return [Release.of(CHILDREN[resource], child, workload) for child in children if not means(child.labels)]
 
 
 def _takes(resource: Resource, workload: Workload, pod: LocalPod) -> bool:

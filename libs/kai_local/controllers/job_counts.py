@@ -88,7 +88,7 @@ def _failed(job: Workload, pods: Iterable[LocalPod]) -> Iterator[tuple[LocalPod,
 
 
 def _needed(failures: IndexFailures, pods: Iterable[LocalPod]) -> set[str]:
-    """Those that failed last and have no successor yet, by uid: nobody else tells how often."""
+    """Those that failed last and have no successor yet, by uid: they alone know how often."""
     last = {pod.metadata.uid for pod in failures.last.values()}
     succeeded = {
         index_of(pod) for pod in pods if pod.metadata.uid not in last and pod.status.phase != "Failed"

@@ -25,14 +25,15 @@ from kai_local.controllers import (
     replica_sets,
     stateful_sets,
 )
-from kai_local.controllers.actions import Adopt, Plan
+from kai_local.controllers.actions import Adopt, Plan, Release
 from kai_local.controllers.actor import Actor
-from kai_local.controllers.adoption import CHILDREN, adoptions
+from kai_local.controllers.adoption import CHILDREN, adoptions, releases
 from kai_local.controllers.devices import DeviceClaims
 from kai_local.controllers.expectations import Expectations
 from kai_local.controllers.job_counts import is_tracked, last_failure
 from kai_local.controllers.objects import Workload, selects
 from kai_local.controllers.placing import Placing
+from kai_local.controllers.stateful_sets import ordinal
 from kai_local.controllers.storage import Storage
 from kai_local.controllers.taint_evictions import TaintEvictions
 from kai_local.parts.objects import LocalPod
@@ -44,7 +45,7 @@ Key = tuple[str, str]
 _WORKERS = 8
 #: Changes of pods come in bunches; one look at all of them is enough.
 _SETTLE_SECONDS = 0.05
-#: When to look again after taking something over, if no change tells of it before.
+#: When to look again after taking something over or releasing it, if no change tells of it before.
 _ADOPTION_SECONDS = 1.0
 _WORKLOADS = (
     resources.DEPLOYMENTS,
@@ -155,6 +156,7 @@ class Controllers:
         self._wake_budgets(old, new)
         if new is None and old is not None:
             self._wake_deployment(old)
+            self._wake_stateful_sets(old)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         for daemon_set in self._workloads["DaemonSet"]:
@@ -206,6 +208,12 @@ class Controllers:
             replica_set = self._workloads["ReplicaSet"].get(f"{gone.metadata.namespace}/{owner.name}")
             self._wake_owner(_SETTLE_SECONDS, replica_set)
 
+    def _wake_stateful_sets(self, gone: LocalPod) -> None:
+        """One whose pod is to have this name waits for it, whosever it was."""
+        for stateful_set in self._workloads["StatefulSet"].by_index("namespace", gone.metadata.namespace):
+            if ordinal(stateful_set, gone) is not None:
+                self._queue.add_after(("StatefulSet", stateful_set.key), _SETTLE_SECONDS)
+
     def _is_counted(self, pod: LocalPod) -> bool:
         """Whether the Job of the pod is there, which is to count it."""
         owner = controller_of(pod)
@@ -227,21 +235,26 @@ class Controllers:
         remaining = self._expectations.remaining(uid)
         if remaining:
             return remaining
-        if adopted := self._adoptions(kind, workload):
-            await self._actor.carry_out(adopted, uid)
+        if claimed := self._claims(kind, workload):
+            await self._actor.carry_out(claimed, uid)
             return _ADOPTION_SECONDS
         plan = self._plan(kind, workload)
         await self._actor.carry_out(plan.actions, uid)
         return plan.again_in
 
-    def _adoptions(self, kind: str, workload: Workload) -> list[Adopt]:
+    def _claims(self, kind: str, workload: Workload) -> list[Adopt | Release]:
+        """What is to become a child of the workload, and what is to be one no longer."""
         resource = next((each for each in CHILDREN if each.kind == kind), None)
         if resource is None:
             return []
-        child, namespace = CHILDREN[resource], workload.metadata.namespace
-        if child == resources.PODS:
-            return adoptions(resource, workload, self._pods.by_index("orphan", namespace))
-        return adoptions(resource, workload, self._workloads[child.kind].by_index("orphan", namespace))
+        child, meta = CHILDREN[resource], workload.metadata
+        there: Store[LocalPod] | Store[Workload] = (
+            self._pods if child == resources.PODS else self._workloads[child.kind]
+        )
+        return [
+            *adoptions(resource, workload, there.by_index("orphan", meta.namespace)),
+            *releases(resource, workload, there.by_index("owner", meta.uid)),
+        ]
 
     def _plan(self, kind: str, workload: Workload) -> Plan:
         uid, now = workload.metadata.uid, self._clock()

@@ -1,4 +1,4 @@
-"""Objects without a controller are taken over by the workload whose selector means them."""
+"""Objects without a controller are taken over by the workload whose selector means them, others released."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kai.kube.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Resource
-from kai_local.controllers.adoption import adoptions
+from kai_local.controllers.adoption import adoptions, releases
 from kai_local.controllers.objects import Workload
 from kai_local.parts.objects import LocalPod
 
@@ -62,3 +62,18 @@ def test_a_workload_that_is_deleted_takes_nothing_over() -> None:
 def test_a_deployment_takes_replica_sets_over() -> None:
     orphan = a_workload(name="web-1", uid="r", labels={"app": "web"})
     assert [adopted.name for adopted in adoptions(DEPLOYMENTS, a_workload(), [orphan])] == ["web-1"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "labels", "released"),
+    [
+        (a_workload(), {"app": "web"}, []),
+        (a_workload(), {"app": "mine"}, [("p", "w")]),
+        (a_workload(**DELETED), {"app": "mine"}, []),
+    ],
+)
+def test_a_child_that_its_workload_no_longer_means_is_released(
+    workload: Workload, labels: Json, released: list[tuple[str, str]]
+) -> None:
+    found = releases(REPLICA_SETS, workload, [a_pod(labels=labels)])
+    assert [(one.uid, one.owner) for one in found] == released

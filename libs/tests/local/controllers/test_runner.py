@@ -141,6 +141,30 @@ async def test_a_pod_that_is_taken_from_its_controller_is_replaced_and_not_taken
     assert sorted(len(pod["metadata"].get("ownerReferences") or ()) for pod in pods) == [0, 1]
 
 
+@pytest.mark.parametrize("resource", [DEPLOYMENTS, STATEFUL_SETS])
+async def test_a_pod_that_gets_other_labels_is_its_controllers_no_longer(
+    cluster: KubeClient, resource: Resource
+) -> None:
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": a_template()}
+    await cluster.create(resource, {"metadata": {"name": "web"}, "spec": spec}, namespace="default")
+    [pod] = await eventually(lambda: pods_of(cluster, "Running"))
+    name, mine = pod["metadata"]["name"], {"metadata": {"labels": {"app": "mine"}}}
+    await cluster.patch(PODS, name, mine, namespace="default")
+
+    async def owners() -> int:
+        found = await cluster.get(PODS, name, namespace="default")
+        return len(found["metadata"].get("ownerReferences") or ())
+
+    await eventually(owners, lambda found: found == 0)
+    if resource == STATEFUL_SETS:  # which needs the name
+        await cluster.delete(PODS, name, namespace="default")
+
+    async def replaced() -> bool:
+        return any(pod["metadata"]["labels"]["app"] == "web" for pod in await pods_of(cluster, "Running"))
+
+    await eventually(replaced)
+
+
 async def test_a_pod_leaves_a_node_that_gets_a_taint_it_does_not_tolerate(cluster: KubeClient) -> None:
     toleration = {"key": "broken", "operator": "Exists", "effect": "NoExecute"}
     tolerations = {"stays": [toleration], "waits": [{**toleration, "tolerationSeconds": 3600}], "leaves": []}
