@@ -24,14 +24,12 @@ from kai.model.decisions import BindDecision, PodRef, ResourceType
 from kai.model.objects import Node, Pod
 from kai.model.rules.gpu_groups import is_gpu_group_label
 from kai.model.rules.gpu_shares import GPU_CENTI
-from kai.model.rules.taints import untolerated
+from kai.model.rules.taints import REPELLING, untolerated
 from kai_binder.errors import BindError, BindFailed, Refused, Rejected
 from kai_binder.objects import WatchedPod
 from kai_binder.reservations import Reservations, group_labels
 from kai_binder.work import BindPlugin, Work
 
-#: So long after preparing a pod began its node may be closed by now: it is read once more.
-LONG_SECONDS: Final = 5.0
 _ATTEMPTS: Final = 3
 _RETRY_SECONDS: Final = 0.5
 
@@ -83,8 +81,6 @@ class PodBinder:
         """
         if self.is_ordinary(decision):
             return None
-        clock = asyncio.get_running_loop().time
-        began = clock()
         try:
             pod = await self._labelled(decision) or await self._read(decision)
             if pod.spec.node_name:
@@ -95,24 +91,54 @@ class PodBinder:
             for plugin in self._plugins:
                 if plugin.concerns(work):
                     await plugin.pre_bind(work)
-            if clock() - began >= LONG_SECONDS:
-                await self._check_open(work)
         except errors.KubeError as error:
             raise _as_failure(error) from error
         return work
 
-    async def _check_open(self, work: Work) -> None:
-        """That the node still takes the pod: a minute ago, when that was decided, it did."""
-        name = work.decision.node
-        node = await self._client.get(NODES, name, type=Node)
-        taint = untolerated(node.spec.taints or (), work.pod.spec.tolerations or ())
+    async def check(self, decision: BindDecision, work: Work | None) -> None:
+        """That what was decided a while ago can still be: the node takes the pod, and holds its devices.
+
+        ``work`` is what preparing gave.
+
+        Raises:
+            BindError: it cannot.
+        """
+        try:
+            await self._check_open(decision)
+            if work is not None and work.fraction:
+                await self._check_held(work)
+        except errors.KubeError as error:
+            raise _as_failure(error) from error
+
+    async def _check_open(self, decision: BindDecision) -> None:
+        node = await self._client.get(NODES, decision.node, type=Node)
+        taints = [taint for taint in node.spec.taints or () if taint.effect in REPELLING]
+        if not node.spec.unschedulable and not taints:
+            return
+        pod = await self._read(decision)
+        if pod.spec.node_name:
+            return
         if node.spec.unschedulable:
-            raise BindFailed(f"node {name} was cordoned while pod {work.pod.key} was prepared for it")
-        if taint is not None:
+            raise BindFailed(f"node {decision.node} was cordoned while pod {pod.key} was prepared for it")
+        if taint := untolerated(taints, pod.spec.tolerations or ()):
             raise BindFailed(
-                f"node {name} was given the taint {taint.key}:{taint.effect} while pod {work.pod.key} was "
-                "prepared for it, which does not tolerate that"
+                f"node {decision.node} was given the taint {taint.key}:{taint.effect} while pod {pod.key} "
+                "was prepared for it, which does not tolerate that"
             )
+
+    async def _check_held(self, work: Work) -> None:
+        decision = work.decision
+        groups = dict(zip(decision.gpu_groups, work.devices, strict=True))
+        for group, device in groups.items():
+            grant = _grant(decision, len(groups))
+            if (
+                await self._reservations.renew(work.pod, node=decision.node, group=group, grant=grant)
+                != device
+            ):
+                raise BindFailed(
+                    f"device {device} of node {decision.node} is not held for pod {work.pod.key} any more: "
+                    f"the reservation pod of GPU group {group} ended while the pod was prepared"
+                )
 
     async def undo(self, decision: BindDecision) -> None:
         """Take back what preparing has done, or may have. A pod that is bound by now is left alone."""

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -26,9 +26,13 @@ from kai.model.decisions import BindDecision
 from kai.wire.decisions import Assignment, DecisionBatch, InFlight, Result, ResultStatus
 from kai_binder.binding import PodBinder
 from kai_binder.errors import BindFailed, Refused, Rejected
+from kai_binder.work import Work
 
 #: How long a prepared pod waits for its gang.
 VERDICT_SECONDS: Final = 380.0
+#: So long after a decision came its node may be closed, or its device lost: if it had to be prepared, or to
+#: wait for its gang, that is looked at once more.
+LONG_SECONDS: Final = 5.0
 #: Preparing is mostly waiting (for a device, a volume): it is bounded apart from binding, and higher.
 PREPARING_AT_MOST: Final = 128
 #: So many bound pods are marked at once. The others wait in line as what was decided, which takes a tenth of
@@ -39,6 +43,8 @@ HURRIED: Final = 16_384
 #: How long to wait before doing again what the API server does not allow: one that has just started has not
 #: read its roles yet, and the pod's user need not hear of that.
 REFUSED_SECONDS: Final = (0.5, 1.0, 2.0, 4.0)
+
+T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
@@ -219,10 +225,15 @@ class Executor:
 
     async def _result(self, execution: _Execution) -> Result:
         assignment, decision = execution.assignment, execution.assignment.decision
+        clock = asyncio.get_running_loop().time
+        began = clock()
         try:
-            await _insist(lambda: self._prepare(execution))
+            work = await _insist(lambda: self._prepare(execution))
             if assignment.prepare_only:
                 await self._verdict(execution)
+            waited = work is not None or assignment.prepare_only
+            if waited and clock() - began >= LONG_SECONDS:
+                await _insist(lambda: self._binder.check(decision, work))
             await _insist(lambda: self._bind(execution))
         except Rejected as error:
             return _answer(assignment, ResultStatus.REJECTED, str(error))
@@ -234,14 +245,14 @@ class Executor:
             return _answer(assignment, ResultStatus.FAILED, str(error), node_at_fault=error.node_at_fault)
         return _answer(assignment, ResultStatus.BOUND)
 
-    async def _prepare(self, execution: _Execution) -> None:
+    async def _prepare(self, execution: _Execution) -> Work | None:
         decision = execution.assignment.decision
         self._check_startable(execution)
         if self._binder.is_ordinary(decision):
-            return
+            return None
         async with self._preparing:
             self._check_startable(execution)
-            await self._binder.prepare(decision)
+            return await self._binder.prepare(decision)
 
     async def _verdict(self, execution: _Execution) -> None:
         assignment = execution.assignment
@@ -273,7 +284,7 @@ class Executor:
             raise Rejected("past its deadline")
 
 
-async def _insist(step: Callable[[], Awaitable[None]]) -> None:
+async def _insist(step: Callable[[], Awaitable[T]]) -> T:
     """Do something that may be refused at first."""
     for pause in REFUSED_SECONDS:
         try:

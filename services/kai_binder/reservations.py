@@ -113,6 +113,15 @@ class Reservations:
             f"GPU group {group} on node {node}: its reservation pod does not last", node_at_fault=True
         )
 
+    async def renew(self, pod: Pod, *, node: str, group: str, grant: Grant) -> str:
+        """The device of a group that was reserved for ``pod``, claimed once more; empty if it is lost."""
+        patch = {"metadata": {"annotations": self._claim_of(pod, grant)}}
+        try:
+            reservation = await self._patch(self._name_of(node, group), patch)
+        except errors.NotFound:
+            return ""
+        return "" if reservation.lost else reservation.device
+
     async def release_claim(self, pod: Pod, *, node: str, group: str) -> None:
         """The pod does not count on the group any more."""
         patch = {"metadata": {"annotations": {_claim_key(pod): None}}}
@@ -191,7 +200,7 @@ class Reservations:
     async def _claim_or_create(self, pod: Pod, node: str, group: str, grant: Grant) -> ReservationPod | None:
         """The reservation with our claim in it; None if others were quicker twice."""
         known = self._known(node, group)
-        claim = {_claim_key(pod): Claim(self._clock() + CLAIM_SECONDS, pod.key, grant).render()}
+        claim = self._claim_of(pod, grant)
         if known is None:
             if (created := await self._create(pod, node, group, claim)) is not None:
                 return created
@@ -207,6 +216,9 @@ class Reservations:
             return await self._patch(self._name_of(node, group), {"metadata": {"annotations": over | claim}})
         except errors.NotFound:
             return await self._create(pod, node, group, claim)
+
+    def _claim_of(self, pod: Pod, grant: Grant) -> dict[str, str]:
+        return {_claim_key(pod): Claim(self._clock() + CLAIM_SECONDS, pod.key, grant).render()}
 
     def _is_over(self, uid: str, claim: Claim, node: str) -> bool:
         """Whether it has run out, and its pod does not run on the node: nothing is held by it."""

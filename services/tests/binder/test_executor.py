@@ -7,10 +7,12 @@ import pytest
 from deadlines import within
 from kai.kube.ranks import Rank
 from kai.model.decisions import BindDecision, PodRef, ResourceType
+from kai.model.objects import Pod
 from kai.wire.decisions import Assignment, DecisionBatch, ResultStatus
 from kai_binder import executor
 from kai_binder.errors import BindFailed, Refused, Rejected
 from kai_binder.executor import REFUSED_SECONDS, Executor, Fence
+from kai_binder.work import Work
 
 NOW = 1000.0
 
@@ -42,6 +44,11 @@ class FakeBinder:
         self.log.append(("prepared", decision.pod.name))
         if self.failure is not None:
             raise self.failure
+
+        return Work(decision, Pod())
+
+    async def check(self, decision, work):
+        self.log.append(("checked", decision.pod.name))
 
     async def bind(self, decision):
         self.running += 1
@@ -308,6 +315,29 @@ async def test_a_prepared_pod_waits_for_the_verdict(bench):
     }
     assert ("undone", "q") in bench.binder.log
     assert ("undone", "p") not in bench.binder.log
+
+
+@pytest.mark.parametrize(
+    ("fraction", "prepare_only", "long_ago", "checked"),
+    [
+        (True, False, 0.0, True),
+        (False, True, 0.0, True),
+        (False, False, 0.0, False),
+        (True, True, 5.0, False),
+    ],
+    ids=["it was prepared", "its gang was", "nothing was", "it took no time"],
+)
+async def test_what_took_long_is_looked_at_once_more_before_the_bind(
+    bench, monkeypatch, fraction, prepare_only, long_ago, checked
+):
+    monkeypatch.setattr(executor, "LONG_SECONDS", long_ago)
+    bench.start("p", fraction=fraction, prepare_only=prepare_only)
+    if prepare_only:
+        assert await bench.result() == ("p", ResultStatus.PREPARED)
+        bench.executor.verdict(bind=["id-p"], abandon=[])
+    assert await bench.result() == ("p", ResultStatus.BOUND)
+    before_bind = bench.binder.log[: bench.binder.log.index(("binding", "p"))]
+    assert (("checked", "p") in before_bind) is checked
 
 
 async def test_a_verdict_that_comes_while_still_preparing_counts(bench):

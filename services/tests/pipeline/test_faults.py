@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-import kai_binder.binding
+import kai_binder.executor
 from deadlines import within
 from kai.kube.resources import LEASES, NODES, PODS, PRIORITY_CLASSES
 from kai.model import names
@@ -124,7 +124,7 @@ async def test_a_reservation_that_gets_no_device_is_given_up_and_tried_again(clu
 async def test_a_node_that_is_closed_while_a_device_is_waited_for_gets_no_pod(
     cluster, monkeypatch, closed, told
 ):
-    monkeypatch.setattr(kai_binder.binding, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(kai_binder.executor, "LONG_SECONDS", 0.0)
     await cluster.node("n1")
     async with cluster.scheduler(), cluster.binder():
         await cluster.pod("p", fraction=0.5)
@@ -140,6 +140,29 @@ async def test_a_node_that_is_closed_while_a_device_is_waited_for_gets_no_pod(
             assert "nodeName" not in (await cluster.get("p"))["spec"]
             await cluster.client.patch(NODES, "n1", {"spec": dict.fromkeys(closed)})
             await cluster.bound("p")
+
+
+async def test_a_node_that_is_closed_while_a_pod_waits_for_its_gang_gets_it_no_more(cluster, monkeypatch):
+    monkeypatch.setattr(kai_binder.executor, "LONG_SECONDS", 0.0)
+    for name in ("n1", "n2"):
+        await cluster.node(name, gpus=1)
+    await cluster.group("gang", min_member=2)
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("whole", group="gang")
+        await cluster.pod("shared", group="gang", fraction=0.5)
+        (reservation,) = await cluster.until(cluster.reservations)
+        (chosen,) = {"n1", "n2"} - {reservation["spec"]["nodeName"]}
+        await cluster.client.patch(NODES, chosen, {"spec": {"unschedulable": True}})
+        async with cluster.devices():
+            await cluster.bound("shared")
+
+            async def failed():
+                return await cluster.events("BindingError")
+
+            (event, *_) = await cluster.until(failed)
+            assert f"node {chosen} was cordoned while pod default/whole was prepared for it" in event["note"]
+            await cluster.client.patch(NODES, chosen, {"spec": {"unschedulable": None}})
+            assert await cluster.bound("whole") == [chosen]
 
 
 async def test_a_pod_replaced_by_another_of_its_name_is_not_bound_for_it(cluster):

@@ -5,9 +5,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+import kai_binder.executor
 from deadlines import eventually, within
 from kai.kube import errors
 from kai.kube.resources import NODES, PODS, PVCS, PVS, RESOURCE_CLAIMS, STORAGE_CLASSES
+from kai.model import names
 from kai.model.decisions import BindDecision, PodRef
 from kai.model.objects import Pod
 from kai.model.rules.volumes import SELECTED_NODE, selected_node
@@ -119,6 +121,34 @@ async def test_a_provisioner_is_told_the_node_and_waited_for(cluster):
         node = {"metadata": {"labels": {"kubernetes.io/hostname": "n1"}}}
         await cluster.client.patch(NODES, "n1", node)
         assert await cluster.bound("p") == ["n1"]
+
+
+@pytest.mark.usefixtures("devices")
+async def test_a_pod_whose_device_is_lost_while_its_volume_is_made_is_decided_anew(cluster, monkeypatch):
+    monkeypatch.setattr(kai_binder.executor, "LONG_SECONDS", 0.0)
+    await cluster.node("n1", labels={"kubernetes.io/hostname": "n1"})
+    await a_class(cluster, provisioner="example.com/disks")
+    await a_claim(cluster)
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("p", fraction=0.5, **with_claim())
+
+        async def asked():
+            return selected_node(await the_claim(cluster)) == "n1"
+
+        await cluster.until(asked)
+        (reservation,) = await cluster.reservations()
+        meta = reservation["metadata"]
+        await cluster.client.delete(PODS, meta["name"], namespace=meta["namespace"], grace_seconds=0)
+        await a_volume(cluster, "made")
+        await finish(cluster, "data", "made")
+        await cluster.bound("p")
+        (event, *_) = await cluster.events("BindingError")
+        assert "is not held for pod default/p any more" in event["note"]
+        (reservation,) = await cluster.reservations()
+        data = (await cluster.config_map("p-abcdefg-shared-gpu-0"))["data"]
+        assert (
+            data[names.NVIDIA_VISIBLE_DEVICES] == reservation["metadata"]["annotations"][names.RESERVED_GPU]
+        )
 
 
 async def test_a_volume_that_does_not_come_in_time_is_a_failure_with_its_claim_named(cluster):
