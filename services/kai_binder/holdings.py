@@ -73,6 +73,17 @@ def asked(pod: WatchedPod) -> Grant | None:
     return Grant.asked(pod.annotations, devices=len(groups)) if groups else None
 
 
+def holder(
+    group: str, *, standing: Iterable[ReservationPod], devices: Collection[str]
+) -> ReservationPod | None:
+    """The reservation of a group that a pod goes by of which nothing is recorded; None if it lost its device.
+
+    ``devices`` are those that it was told; any may be meant where that is not known.
+    """
+    there = [each for each in standing if each.group == group and (not devices or each.device in devices)]
+    return min(there, key=lambda each: each.lost, default=None)
+
+
 def _is_held(ended: ReservationPod, standing: Iterable[ReservationPod]) -> bool:
     """Whether another reservation holds what one held that has ended; one without a device held none."""
     return any(each.group == ended.group and ended.device in ("", each.device) for each in standing)

@@ -4,7 +4,8 @@
 * A consumer that runs on a device which nobody holds any more is deleted: somebody else may get it. Another
   reservation of its group may hold another device, and is nothing to it.
 * A consumer of which nothing is recorded, as it was bound by another binder than ours, is recorded by what
-  its labels and annotations say at that moment.
+  its labels and annotations say at that moment. If its ConfigMap says that it was given another device than
+  the reservation holds, what was recorded went with a reservation that ended while nobody looked.
 
 Which devices a pod consumes is what its claims record, not what its labels say by now: these are its
 owner's. A pod of another scheduler consumes what that one's installation reserved, which may stand beside
@@ -35,8 +36,10 @@ from kai.kube.workqueue import WorkQueue
 from kai.model import names
 from kai.model.claims import Claim, Grant
 from kai.model.ids import PodUid
-from kai_binder.holdings import asked, holdings
+from kai.model.objects import Pod
+from kai_binder.holdings import asked, holder, holdings
 from kai_binder.objects import WatchedPod, gpu_groups
+from kai_binder.plugins.gpusharing import devices_told
 from kai_binder.reservation_pods import ReservationPod
 from kai_binder.reservations import Reservations
 
@@ -121,7 +124,7 @@ class ReservationSync:
     def _pod_changed(self, old: WatchedPod | None, new: WatchedPod | None) -> None:
         if new is not None and new.spec.node_name and (old is None or not old.spec.node_name):
             self._bound(new)
-        if new is not None and new.spec.node_name in self._ended and _starts(old, new):
+        if new is not None and _starts(old, new) and self._may_have_lost(new):
             self._queue.add(new.spec.node_name)
         if old is None or not (groups := self._groups_of(old)):
             return
@@ -142,6 +145,12 @@ class ReservationSync:
         for claimed in self._store.by_index("claimant", pod.metadata.uid):
             if claimed.group not in groups or claimed.spec.node_name != pod.spec.node_name:
                 self._look_after(claimed.spec.node_name, {claimed.group})
+
+    def _may_have_lost(self, pod: WatchedPod) -> bool:
+        """Whether reservations ended on its node, or it names a group and no reservation names it."""
+        if pod.spec.node_name in self._ended:
+            return True
+        return bool(gpu_groups(pod.metadata)) and not self._store.by_index("claimant", pod.metadata.uid)
 
     def _reservation_changed(self, old: ReservationPod | None, new: ReservationPod | None) -> None:
         if old is None and new is not None:
@@ -240,15 +249,36 @@ class ReservationSync:
         return pod.spec.node_name in ("", reservation.spec.node_name)
 
     async def _record(self, pods: list[WatchedPod], standing: list[ReservationPod]) -> list[float]:
-        """Record consumers that were bound without; when to look again, if something changed meanwhile."""
-        reservations = {each.group: each for each in sorted(standing, key=lambda each: not each.lost)}
+        """Record consumers that were bound without; when to look again, if something changed meanwhile.
+
+        Those that turn out to run on devices which no reservation of their groups holds are deleted.
+        """
+        reservations = {each.metadata.name: each for each in standing}
+        groups = {each.group for each in standing}
         missing: dict[str, dict[str, tuple[str, Grant]]] = {}
         for pod in pods:
-            if (grant := asked(pod)) is not None:
-                for group in gpu_groups(pod.metadata) & reservations.keys():
-                    missing.setdefault(group, {})[pod.metadata.uid] = (pod.key, grant)
-        done = [await self._reservations.record(reservations[group], told) for group, told in missing.items()]
+            named = gpu_groups(pod.metadata) & groups
+            if not named or (grant := asked(pod)) is None:
+                continue
+            told = await self._devices_told(pod)
+            there = {group: holder(group, standing=standing, devices=told) for group in named}
+            if lost := {group: ",".join(sorted(told)) for group, held in there.items() if held is None}:
+                await self._evict(pod, lost)
+                continue
+            for held in filter(None, there.values()):
+                missing.setdefault(held.metadata.name, {})[pod.metadata.uid] = (pod.key, grant)
+        done = [await self._reservations.record(reservations[name], told) for name, told in missing.items()]
         return [] if all(done) else [CHANGED_MEANWHILE]
+
+    async def _devices_told(self, pod: WatchedPod) -> frozenset[str]:
+        """The devices that a pod was told when it was bound; empty if that is not known."""
+        meta = pod.metadata
+        try:
+            return await devices_told(
+                self._client, await self._client.get(PODS, meta.name, namespace=meta.namespace, type=Pod)
+            )
+        except errors.NotFound:
+            return frozenset()
 
     async def _evict(self, pod: WatchedPod, lost: dict[str, str]) -> list[float]:
         """Delete a running pod of which nobody holds a device. A pod that has not started may get it yet.

@@ -13,6 +13,10 @@ from kai.model.objects import ApiObject, Container, Pod
 from kai_binder.errors import BindFailed
 
 
+class _ConfigMap(ApiObject):
+    data: dict[str, str] | None = None
+
+
 class SharingTarget:
     """The container of a pod that gets the part, and its ConfigMaps.
 
@@ -53,6 +57,15 @@ async def write(client: KubeClient, pod: Pod, entries: dict[str, dict[str, str]]
         BindFailed: one exists that does not belong to the pod.
     """
     await asyncio.gather(*(_upsert(client, pod, name, data) for name, data in entries.items()))
+
+
+async def read(client: KubeClient, pod: Pod, name: str) -> dict[str, str]:
+    """The data of a ConfigMap that belongs to the pod; empty if there is none."""
+    try:
+        existing = await _read(client, pod, name)
+    except errors.NotFound:
+        return {}
+    return (existing.data or {}) if _belongs(existing, pod) else {}
 
 
 async def delete(client: KubeClient, pod: Pod, config_maps: list[str]) -> None:
@@ -96,8 +109,8 @@ async def _complete(client: KubeClient, pod: Pod, name: str, data: dict[str, str
         )
 
 
-async def _read(client: KubeClient, pod: Pod, name: str) -> ApiObject:
-    return await client.get(CONFIG_MAPS, name, namespace=pod.metadata.namespace, type=ApiObject)
+async def _read(client: KubeClient, pod: Pod, name: str) -> _ConfigMap:
+    return await client.get(CONFIG_MAPS, name, namespace=pod.metadata.namespace, type=_ConfigMap)
 
 
 def _belongs(existing: ApiObject, pod: Pod) -> bool:

@@ -6,11 +6,23 @@ from typing import Final
 
 from kai.kube.client import KubeClient
 from kai.model import names
+from kai.model.objects import Pod
 from kai_binder.errors import BindFailed
 from kai_binder.plugins import config_maps
 from kai_binder.work import Work
 
 CDI_PREFIX: Final = "k8s.device-plugin.nvidia.com/gpu="
+
+
+async def devices_told(client: KubeClient, pod: Pod) -> frozenset[str]:
+    """The devices that the container of a fraction pod was told to use; empty if that is not known."""
+    try:
+        target = config_maps.SharingTarget(pod)
+    except BindFailed:
+        return frozenset()
+    name = target.capabilities if target.devices_by_reference else target.environment
+    ids = (await config_maps.read(client, pod, name)).get(names.NVIDIA_VISIBLE_DEVICES, "")
+    return frozenset(each.removeprefix(CDI_PREFIX) for each in ids.split(",") if each)
 
 
 class GpuSharing:

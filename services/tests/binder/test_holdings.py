@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from kai.model import names
-from kai_binder.holdings import holdings
+from kai_binder.holdings import holder, holdings
 from kai_binder.objects import WatchedPod
 from kai_binder.reservation_pods import ReservationPod
 
@@ -72,3 +72,20 @@ def test_who_lost_a_device_is_not_recorded_where_it_does_not_run():
     ended = a_reservation("former", device="GPU-1", claimed_by=["lost"])
     found = holdings(pods, standing=[a_reservation("now", device="GPU-2")], ended=[ended])
     assert found.unrecorded == pods[1:]
+
+
+@pytest.mark.parametrize(
+    ("devices", "found"),
+    [([], "now-1"), (["GPU-1"], "now-1"), (["GPU-2", "GPU-9"], "now-2"), (["GPU-3"], None)],
+    ids=["nobody knows its device", "of the first", "of the second", "of another group"],
+)
+def test_a_pod_of_which_nothing_is_recorded_goes_by_the_reservation_of_the_device_that_it_was_told(
+    devices, found
+):
+    standing = [
+        a_reservation("now-1", device="GPU-1"),
+        a_reservation("now-2", device="GPU-2"),
+        a_reservation("now-3", device="GPU-3", group="g2"),
+    ]
+    reservation = holder(GROUP, standing=standing, devices=devices)
+    assert (reservation and reservation.metadata.uid) == found

@@ -138,6 +138,51 @@ async def test_consumers_of_a_reservation_that_has_ended_go_with_it(cluster):
         await cluster.until(both_gone)
 
 
+@pytest.mark.parametrize("runs", [True, False], ids=["it runs", "it starts later"])
+async def test_a_pod_whose_device_was_lost_while_no_binder_ran_is_deleted_though_its_group_has_another(
+    cluster, runs
+):
+    await cluster.node("n1")
+    async with cluster.scheduler(), cluster.binder():
+        await cluster.pod("a", fraction=0.3)
+        await cluster.bound("a")
+    if runs:
+        await cluster.phase("a", "Running")
+    (reservation,) = await cluster.reservations()
+    meta = reservation["metadata"]
+    await cluster.client.delete(PODS, meta["name"], namespace=meta["namespace"], grace_seconds=0)
+    anew = {
+        "metadata": {
+            "name": meta["name"],
+            "labels": meta["labels"],
+            "annotations": {names.RESERVED_GPU: "GPU-of-others"},
+        },
+        "spec": {"nodeName": "n1", "containers": reservation["spec"]["containers"]},
+    }
+    await cluster.client.create(PODS, anew, namespace=meta["namespace"])
+    async with cluster.binder():
+        if not runs:
+            await cluster.pod("b", fraction=0.3, nodeName="n1")
+            await cluster.client.patch(
+                PODS, "b", {"metadata": {"labels": meta["labels"]}}, namespace="default"
+            )
+
+            async def recorded():
+                return set(await cluster.grants())
+
+            assert await cluster.until(recorded) == {"default/b"}
+            await cluster.phase("a", "Running")
+
+        async def going():
+            try:
+                return "deletionTimestamp" in (await cluster.get("a"))["metadata"]
+            except errors.NotFound:
+                return True
+
+        await cluster.until(going)
+        assert "default/a" not in await cluster.grants()
+
+
 async def test_a_config_map_of_somebody_else_is_not_overwritten(cluster):
     await cluster.node("n1")
     mine = {"metadata": {"name": "demo-abcdefg-shared-gpu-0"}, "data": {"precious": "yes"}}
