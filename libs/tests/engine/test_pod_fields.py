@@ -245,7 +245,8 @@ def test_a_pod_goes_to_the_node_for_which_its_volume_is_being_made():
     a_claim_to_be_made(state, selected="n1")
     result = cycle(state, config("allocate"))
     assert bound(result) == {}
-    assert "node cannot reach the pod's volumes" in str(result.outcomes)
+    told = "node cannot reach the pod's volumes: the volume of claim 'data' is being made for node n1"
+    assert told in str(result.outcomes)
     add(state, a_single("full", on="n1", gpus=2, phase="Succeeded"))
     assert bound(cycle(state, config("allocate"))) == {"new": "n1"}
 
@@ -258,6 +259,17 @@ def test_a_volume_that_has_been_made_is_reached_from_where_it_says():
     state.apply(Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v"}, "spec": {}})
     a_claim_to_be_made(state, selected="n1", volumeName="v")
     assert bound(cycle(state, config("allocate"))) == {"new": "n0"}
+
+
+def test_a_pod_is_told_which_volume_keeps_it_to_which_node():
+    state = a_state(nodes(2, gpus=2, cpu="8"))
+    add(state, a_single("full", on="n1", gpus=2), a_single("new", gpus=1, spec=WITH_DATA, created=1))
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    state.apply(Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v"}, "spec": {"nodeAffinity": affinity}})
+    a_claim_to_be_made(state, selected="n1", volumeName="v")
+    told = "persistent volume 'v' of claim 'data' is reached from node n1 only"
+    assert told in str(cycle(state, config("allocate")).outcomes)
 
 
 def test_a_pod_waits_until_the_claim_of_its_ephemeral_volume_is_its_own():

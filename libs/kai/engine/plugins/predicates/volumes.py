@@ -89,14 +89,19 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
             nowhere = np.zeros(len(self._handle.nodes), dtype=bool)
             return nowhere, "another pod has the pod's volume for itself"
         found: Mask | None = None
+        reasons: list[str] = []
         for name, claim in self._claims(task):
             key = f"{task.namespace}/{name}"
             if claim is not None and key not in self._masks:
                 self._masks[key] = self._reachable(claim)
             mask = self._masks.get(key)
-            if mask is not None:
+            if claim is not None and mask is not None:
                 found = mask if found is None else found & mask
-        return None if found is None else (found, "node cannot reach the pod's volumes")
+                if not mask.all():
+                    reasons.append(self._why(name, claim, mask))
+        if found is None:
+            return None
+        return found, f"node cannot reach the pod's volumes: {'; '.join(reasons)}"
 
     def check(self, task: Task, node: Node) -> str | None:
         """Slots for volumes of each driver, and room for those to be made beside those of others.
@@ -162,12 +167,29 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
         bound = (claim.get("spec") or {}).get("volumeName")
         if bound:
             return self._of_volume(self._objects[Kind.PERSISTENT_VOLUME].get(bound) or {})
-        storage = self._class_of(claim) or {}
-        if storage.get("provisioner", _NO_PROVISIONER) == _NO_PROVISIONER:
+        if not self._is_provisioned(claim):
             return self._of_free_volumes(claim)
         if chosen := selected_node(claim):
             return self._only(chosen)
-        return self._of_free_volumes(claim) | self._of_provisioner(storage, claim)
+        return self._of_free_volumes(claim) | self._of_provisioner(self._class_of(claim) or {}, claim)
+
+    def _is_provisioned(self, claim: Object) -> bool:
+        """Whether somebody makes volumes of the claim's class."""
+        storage = self._class_of(claim) or {}
+        return bool(storage.get("provisioner", _NO_PROVISIONER) != _NO_PROVISIONER)
+
+    def _why(self, name: str, claim: Object, mask: Mask) -> str:
+        """Why a claim keeps its pods to the nodes of ``mask``."""
+        of = f"claim {name!r}"
+        if bound := (claim.get("spec") or {}).get("volumeName"):
+            rows = np.flatnonzero(mask)
+            where = (
+                f"node {self._handle.nodes.nodes[rows[0]].name}" if len(rows) == 1 else f"{len(rows)} nodes"
+            )
+            return f"persistent volume {bound!r} of {of} is reached from {where} only"
+        if (chosen := selected_node(claim)) and self._is_provisioned(claim):
+            return f"the volume of {of} is being made for node {chosen}"
+        return f"no volume for {of} can be had there"
 
     def _only(self, name: str) -> Mask:
         """The node for which a volume is being made: whether others will reach it is not known yet."""
