@@ -9,7 +9,7 @@ from typing import Final
 
 from kai.model import names
 from kai.model.objects import Json
-from kai.workloads.parts import MOST_MADE, Maker, at, count, listed, owned, pod
+from kai.workloads.parts import MOST_MADE, Maker, at, count, listed, numbers, owned, pod
 
 _GROVE: Final = "grove.io/v1alpha1"
 _GANGS: Final = "scheduler.grove.io/v1alpha1"
@@ -44,7 +44,7 @@ def _clique_set(owner: Json) -> Iterator[Json]:
     left out: what a domain is called on nodes only the cluster knows.
     """
     spec = at(owner, "spec")
-    for replica in range(count(spec, "replicas")):
+    for replica in numbers(count(spec, "replicas")):
         for gang, cliques in _gangs(at(spec, "template"), f"{owner['metadata']['name']}-{replica}"):
             yield _gang(owner, gang, cliques)
             for clique in cliques:
@@ -120,8 +120,8 @@ def _gang(owner: Json, name: str, cliques: list[_Clique]) -> Json:
 def _clique(clique: Json) -> Iterator[Json]:
     meta, spec = clique["metadata"], at(clique, "spec")
     template = {"metadata": meta, "spec": at(spec, "podSpec")}
-    for name in _pods_of(meta["name"], spec):
-        yield pod(clique, template, name)
+    for number in numbers(count(spec, "replicas")):
+        yield pod(clique, template, f"{meta['name']}-{number}")
 
 
 # --- graphs ------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, count, ending, labelled, listed, owned
+from kai.workloads.parts import Maker, at, count, ending, labelled, listed, numbers, owned
 
 _PREFIX: Final = "jobset.sigs.k8s.io/"
 
@@ -18,7 +18,7 @@ def _job_set(job_set: Json) -> Iterator[Json]:
     name = job_set["metadata"]["name"]
     for part in listed(job_set, "spec", "replicatedJobs"):
         template, replicas = at(part, "template"), count(part, "replicas")
-        for number in range(replicas):
+        for number in numbers(replicas):
             labels = {
                 f"{_PREFIX}jobset-name": name,
                 f"{_PREFIX}replicatedjob-name": str(part.get("name", "")),

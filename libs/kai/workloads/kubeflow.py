@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, count, ending, labelled, owned, pod
+from kai.workloads.parts import Maker, at, count, ending, labelled, numbers, owned, pod
 
 _PREFIX: Final = "training.kubeflow.org/"
 #: Where the roles of each kind stand.
@@ -45,7 +45,7 @@ def _training_job(job: Json) -> Iterator[Json]:
     roles = {} if _suspended(job) else at(job, "spec", _ROLES[job["kind"]])
     for role in roles:
         part = at(roles, role)
-        for number in range(count(part, "replicas")):
+        for number in numbers(count(part, "replicas")):
             name = f"{job['metadata']['name']}-{role.lower()}-{number}"
             labels = _labels(job, role, number, job_role="master" if role == "Master" else "")
             yield pod(job, _ending(part), name, labels=labels)
@@ -57,7 +57,7 @@ def _mpi_job(job: Json) -> Iterator[Json]:
     if _suspended(job):
         return
     worker, launcher = at(roles, "Worker"), at(roles, "Launcher")
-    for number in range(count(worker, "replicas") if worker else 0):
+    for number in numbers(count(worker, "replicas") if worker else 0):
         labels = _labels(job, "worker", number, job_role="worker")
         yield pod(job, _ending(worker), f"{name}-worker-{number}", labels=labels)
     if launcher:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, count, owned, pod
+from kai.workloads.parts import Maker, at, count, numbers, owned, pod
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
@@ -17,7 +17,7 @@ def _job(job: Json) -> Iterator[Json]:
         return
     parallel = count(spec, "parallelism")
     indexed = spec.get("completionMode") == "Indexed"
-    for number in range(min(parallel, count(spec, "completions", default=parallel))):
+    for number in numbers(min(parallel, count(spec, "completions", default=parallel))):
         index = {INDEX: str(number)} if indexed else {}
         labels = {"batch.kubernetes.io/job-name": name, **index}
         yield pod(job, at(spec, "template"), f"{name}-{number}", labels=labels, annotations=index)
@@ -40,7 +40,7 @@ def _cron_job(cron_job: Json) -> Iterator[Json]:
 
 def _replicas(owner: Json) -> Iterator[Json]:
     spec = at(owner, "spec")
-    for number in range(count(spec, "replicas")):
+    for number in numbers(count(spec, "replicas")):
         yield pod(owner, at(spec, "template"), f"{owner['metadata']['name']}-{number}")
 
 

@@ -21,7 +21,7 @@ from kai.workloads import (
     tekton,
     trainer,
 )
-from kai.workloads.parts import MOST_MADE, Maker
+from kai.workloads.parts import MOST_MADE, Maker, TooMany
 from kai.workloads.references import filled
 
 #: Who makes what, by API group and kind.
@@ -109,12 +109,16 @@ def maker_of(body: Json) -> Maker | None:
 
 def _bounded(body: Json, made: Iterator[Json], *, most: int) -> list[Json]:
     """Those that say what they are to be; of the others there may not be more either."""
-    found = list(islice(made, most + 1))
+    refused = TooManyPods(
+        f"{body['kind']} {body['metadata']['name']}: with it there are more than {MOST_MADE:,} pods and "
+        "other objects; ask for fewer replicas"
+    )
+    try:
+        found = list(islice(made, most + 1))
+    except TooMany:
+        raise refused from None
     if len(found) > most:
-        raise TooManyPods(
-            f"{body['kind']} {body['metadata']['name']}: with it there are more than {MOST_MADE:,} pods and "
-            "other objects; ask for fewer replicas"
-        )
+        raise refused
     return [child for child in found if child["spec"]]
 
 

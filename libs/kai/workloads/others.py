@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, count, listed, owned, pod
+from kai.workloads.parts import Maker, at, count, listed, numbers, owned, pod
 
 
 def _runai_job(job: Json) -> Iterator[Json]:
     spec, name = at(job, "spec"), job["metadata"]["name"]
-    for number in range(count(spec, "parallelism")):
+    for number in numbers(count(spec, "parallelism")):
         yield pod(job, at(spec, "template"), f"{name}-{number}-0")
 
 

@@ -17,6 +17,10 @@ MOST_MADE: Final = 20_000
 Maker = Callable[[Json], Iterator[Json]]
 
 
+class TooMany(Exception):
+    """More than :data:`MOST_MADE` of one sort are to be made."""
+
+
 def at(body: Json, *path: str) -> Json:
     """The mapping at a path; an empty one where there is none."""
     found: Any = body
@@ -41,6 +45,17 @@ def count(fields: Json, name: str, *, default: int = 1) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         return default
     return min(max(value, 0), MOST_MADE + 1)
+
+
+def numbers(many: int) -> range:
+    """Of so many objects to be made of one sort, in order.
+
+    Raises:
+        TooMany: there are more than can be made; none need be made to tell.
+    """
+    if many > MOST_MADE:
+        raise TooMany
+    return range(many)
 
 
 def owned(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, count, listed, owned, pod
+from kai.workloads.parts import Maker, at, count, listed, numbers, owned, pod
 
 _STATUS: Final = {"RayJob": ("rayClusterName",), "RayService": ("pendingServiceStatus", "rayClusterName")}
 _SPEC: Final = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
@@ -24,7 +24,7 @@ def _cluster(cluster: Json) -> Iterator[Json]:
         labels = {"ray.io/cluster": name, "ray.io/group": str(group), "ray.io/node-type": "worker"}
         least = count(part, "minReplicas", default=0)
         wanted = 0 if part.get("suspend") is True else max(count(part, "replicas", default=0), least)
-        for number in range(wanted * count(part, "numOfHosts")):
+        for number in numbers(wanted * count(part, "numOfHosts")):
             yield pod(cluster, at(part, "template"), f"{name}-{group}-worker-{number}", labels=labels)
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kai.workloads.making import MAKERS, MOST_MADE, TooManyPods, completed
+from kai.workloads.parts import TooMany
 
 TEMPLATE = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 2}}}]}}
 
@@ -46,6 +47,39 @@ def test_more_than_can_be_looked_at_is_refused_at_once_by_name():
     with pytest.raises(TooManyPods, match="Job train"):
         completed([a_job(parallelism=10**12)], namespace="team")
     assert len(completed([a_job(parallelism=MOST_MADE)], namespace="team")) == MOST_MADE + 1
+
+
+def of_very_many(api_version, kind, **spec):
+    meta = {"name": "train", "namespace": "team", "uid": "u"}
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        a_job(parallelism=10**12),
+        of_very_many("apps/v1", "StatefulSet", replicas=10**12, template=TEMPLATE),
+        of_very_many(
+            "jobset.x-k8s.io/v1alpha2", "JobSet", replicatedJobs=[{"name": "w", "replicas": 10**12}]
+        ),
+        of_very_many(
+            "leaderworkerset.x-k8s.io/v1",
+            "LeaderWorkerSet",
+            replicas=1000,
+            leaderWorkerTemplate={"size": 1000, "workerTemplate": TEMPLATE},
+        ),
+        of_very_many(
+            "kubeflow.org/v1",
+            "PyTorchJob",
+            pytorchReplicaSpecs={"Worker": {"replicas": 10**12, "template": TEMPLATE}},
+        ),
+        of_very_many("grove.io/v1alpha1", "PodClique", replicas=10**12, podSpec=TEMPLATE["spec"]),
+    ],
+    ids=lambda body: body["kind"],
+)
+def test_nothing_is_made_of_what_asks_for_more_than_can_be_looked_at(body):
+    with pytest.raises(TooMany):
+        next(MAKERS[body["apiVersion"].partition("/")[0], body["kind"]](body))
 
 
 def a_workflow(*templates):
