@@ -91,13 +91,20 @@ def _semi_preemptible(pod_group: PodGroup) -> bool:
 
 def _raised(before: PodGroupSpec, after: PodGroupSpec) -> Iterator[str]:
     """Minimums of a semi-preemptible group that would grow: what runs beyond them was held to no quota."""
-    allowed = _minimums(minimums.not_raised(before, after))
-    for place, minimum in _minimums(after).items():
-        if minimum > allowed[place]:
-            yield (
-                f"{place} must not grow from {allowed[place]} to {minimum} in a semi-preemptible group, "
-                "since what runs beyond the minimum was held to no quota; create a new group"
-            )
+    allowed = _minimums(minimums.each_not_raised(before, after))
+    grown = [(place, least) for place, least in _minimums(after).items() if least > allowed[place]]
+    for place, least in grown:
+        yield (
+            f"{place} must not grow from {allowed[place]} to {least} in a semi-preemptible group, "
+            "since what runs beyond the minimum was held to no quota; create a new group"
+        )
+    was, becomes = minimums.core_sizes(before, after)
+    if becomes > was and not grown:
+        yield (
+            f"of the pods in subgroups that were there {becomes} must not be needed where {was} were in a "
+            "semi-preemptible group, since what runs beyond the minimum was held to no quota; leave them in "
+            "their places, or create a new group"
+        )
 
 
 def _minimums(spec: PodGroupSpec) -> dict[str, int]:

@@ -187,8 +187,40 @@ BEFORE_AND_AFTER = {
         a_pod_group(inner("x"), leaf("a", "x"), leaf("b", "x"), **SEMI),
         'subgroup "x": minSubGroup must not grow from 1 to 2',
     ),
+    "of the only subgroup, under another name": (
+        a_pod_group(leaf("a"), **SEMI),
+        a_pod_group(leaf("b", min_member=2), **SEMI),
+        'subgroup "b": minMember must not grow from 1 to 2',
+    ),
+    "how many below a subgroup, under another name": (
+        a_pod_group(inner("x", min_sub_group=0), leaf("a", "x"), **SEMI),
+        a_pod_group(inner("y"), leaf("a", "y"), **SEMI),
+        "pods in subgroups that were there 1 must not be needed where 0 were",
+    ),
+    "subgroups that change places": (
+        a_pod_group(inner("x", min_sub_group=0), leaf("a", "x", min_member=5), leaf("b"), **SEMI),
+        a_pod_group(inner("x", min_sub_group=0), leaf("a", min_member=5), leaf("b", "x"), **SEMI),
+        "pods in subgroups that were there 5 must not be needed where 1 were",
+    ),
+    "all of some, below a new one": (
+        a_pod_group(leaf("a"), leaf("b"), min_sub_group=1, **SEMI),
+        a_pod_group(inner("x"), leaf("a", "x"), leaf("b", "x"), **SEMI),
+        "pods in subgroups that were there 2 must not be needed where 1 were",
+    ),
 }
 FINE = {
+    "another name, and as many pods": (
+        a_pod_group(leaf("a", min_member=2), **SEMI),
+        a_pod_group(leaf("b", min_member=2), **SEMI),
+    ),
+    "another one in place of one, beside what stays": (
+        a_pod_group(leaf("head"), leaf("a"), **SEMI),
+        a_pod_group(leaf("head"), leaf("b", min_member=7), **SEMI),
+    ),
+    "all below a new one that needs all": (
+        a_pod_group(leaf("a"), leaf("b"), **SEMI),
+        a_pod_group(inner("x"), leaf("a", "x"), leaf("b", "x"), **SEMI),
+    ),
     "a minimum that falls": (a_pod_group(min_member=3, **SEMI), a_pod_group(min_member=2, **SEMI)),
     "nothing": (a_pod_group(min_member=3, **SEMI), a_pod_group(min_member=3, **SEMI)),
     "one subgroup more where some are needed": (

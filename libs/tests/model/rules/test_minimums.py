@@ -87,6 +87,16 @@ GROWN = {
         a_spec(minMember=5, subGroups=TWO),
         a_spec(minSubGroup=1, subGroups=TWO),
     ),
+    "pods of the only subgroup, under another name": (
+        a_spec(subGroups=[leaf("a", 2)]),
+        a_spec(subGroups=[leaf("b", 9)]),
+        a_spec(subGroups=[leaf("b", 2)]),
+    ),
+    "subgroups that change places": (
+        a_spec(subGroups=[inner("x", 0), leaf("a", 5, "x"), leaf("b", 1)]),
+        a_spec(subGroups=[inner("x", 0), leaf("b", 1, "x"), leaf("a", 5)]),
+        a_spec(minSubGroup=0, subGroups=[inner("x", 0), leaf("b", 1, "x"), leaf("a", 5)]),
+    ),
 }
 
 
@@ -118,3 +128,9 @@ def test_what_nobody_may_take_stays_as_small_as_it_was(before, after, kept):
 )
 def test_what_takes_nothing_that_runs_stays_as_it_is_wanted(before, after):
     assert minimums.not_raised(before, after) == after
+
+
+def test_what_is_no_tree_has_a_size_all_the_same():
+    circle = [leaf("a", 1, "b"), leaf("b", 1, "a"), leaf("", 1), leaf("twice", 1), leaf("twice", 1, "twice")]
+    spec = a_spec(subGroups=circle)
+    assert minimums.core_sizes(spec, spec) == (2, 2)
