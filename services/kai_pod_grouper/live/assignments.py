@@ -40,6 +40,10 @@ class _Reader:
         self.ended = False
 
 
+def _group_of(assignment: Assignment) -> str:
+    return f"{assignment.namespace}/{assignment.pod_group}"
+
+
 class Assignments:
     """What is told and not on pods yet. ``clock`` is monotonic.
 
@@ -53,6 +57,8 @@ class Assignments:
         self._clock = clock
         #: By key of the pod.
         self._told: dict[str, _Told] = {}
+        #: The same keys in order, by group (``namespace/name``).
+        self._members: dict[str, dict[str, None]] = {}
         #: Those that are not late, and some that are forgotten, in the order in which they are due.
         self._order: deque[tuple[str, _Told]] = deque()
         self._readers: set[_Reader] = set()
@@ -73,6 +79,7 @@ class Assignments:
         finally:
             self.open = False
             self._told.clear()
+            self._members.clear()
             self._order.clear()
             for reader in self._readers:
                 reader.ended = True
@@ -103,6 +110,7 @@ class Assignments:
         )
         self.forget(pod.key)
         self._told[pod.key] = told = _Told(assignment, self._clock() + self._after)
+        self._members.setdefault(_group_of(assignment), {})[pod.key] = None
         self._order.append((pod.key, told))
         self._spread(assignment.uid, assignment)
         return True
@@ -114,18 +122,19 @@ class Assignments:
 
     def members(self, group: str) -> list[str]:
         """Keys of the pods of which this group (``namespace/name``) was told."""
-        namespace, _, name = group.partition("/")
-        return [
-            key
-            for key, told in self._told.items()
-            if (told.assignment.namespace, told.assignment.pod_group) == (namespace, name)
-        ]
+        return list(self._members.get(group, ()))
 
     def forget(self, key: str) -> None:
         """The pod is gone, or says itself where it belongs."""
         told = self._told.pop(key, None)
-        if told is not None:
-            self._spread(told.assignment.uid, None)
+        if told is None:
+            return
+        group = _group_of(told.assignment)
+        members = self._members[group]
+        del members[key]
+        if not members:
+            del self._members[group]
+        self._spread(told.assignment.uid, None)
 
     def heard_of(self, pod: Pod) -> bool:
         """A pod has changed; whether it says now what we told of it, so that it need not be looked at."""

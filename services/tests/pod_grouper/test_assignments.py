@@ -105,6 +105,18 @@ async def test_what_is_told_already_is_told_once_and_another_group_anew(assignme
         assert assignments.members("other/h") == assignments.members("ns/g") == []
 
 
+async def test_members_of_a_group_are_those_of_which_it_is_still_told(assignments):
+    with assignments.opened():
+        async with somebody_listens(assignments):
+            for name in ("a", "b", "c", "d"):
+                assignments.tell(pod(name, uid=name), "g", "")
+            assignments.forget("ns/a")
+            assignments.heard_of(in_group("g", name="b", uid="b"))
+            assignments.tell(pod("d", uid="d"), "h", "")
+            assert assignments.members("ns/g") == ["ns/c"]
+    assert assignments.members("ns/g") == assignments.members("ns/h") == []
+
+
 @pytest.mark.looptime
 async def test_silence_is_broken_by_nothing_at_all(assignments):
     listening = Listening(assignments, heartbeat=30)
