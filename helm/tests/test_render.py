@@ -297,8 +297,9 @@ def test_gpu_sharing_is_off_unless_asked_for(rendered):
             {"operator": {"replicaCount": 2}, "global": {"requireDefaultPodAntiAffinityTerm": True}},
             {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
         ),
+        ({"operator": {"replicaCount": 2, "affinity": {"podAntiAffinity": None}}}, None),
     ],
-    ids=["one", "several", "one that is elected", "several that must be apart"],
+    ids=["one", "several", "one that is elected", "several that must be apart", "several anywhere"],
 )
 def test_two_operators_work_at_the_same_time_only_where_one_is_elected(helm, values, strategy):
     """Of two versions each would undo what the other one does."""
