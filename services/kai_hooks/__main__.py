@@ -57,7 +57,9 @@ async def _removal(client: KubeClient, options: argparse.Namespace, say: Say) ->
 
 async def _scaling(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
     """Delete the pods by which cluster autoscalers add nodes, where nobody makes such pods any more."""
-    await remove_scaling_pods(client, namespace=options.scaling_namespace, say=say)
+    await remove_scaling_pods(
+        client, namespace=options.scaling_namespace, installation=options.namespace, say=say
+    )
 
 
 async def _edits(client: KubeClient, options: argparse.Namespace, say: Say) -> None:

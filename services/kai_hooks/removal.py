@@ -65,15 +65,20 @@ async def remove_leftovers(
     await _remove_leases(client, namespace, scheduler_name, say)
 
 
-async def remove_scaling_pods(client: KubeClient, *, namespace: str, say: Callable[[str], None]) -> None:
+async def remove_scaling_pods(
+    client: KubeClient, *, namespace: str, installation: str, say: Callable[[str], None]
+) -> None:
     """Delete the scaling pods of a namespace, and what the operator made for them there.
 
-    Who makes such pods must make none any more.
+    Who makes such pods must make none any more. In the namespace of the ``installation`` only pods go: the
+    operator has rights there, and deletes what it wants no more of all that it has made.
 
     Raises:
         KubeError: the API server refuses, or cannot be reached.
     """
     await _remove_all(client, PODS, namespace, _SCALING, say)
+    if namespace == installation:
+        return
     for resource in (SERVICE_ACCOUNTS, _POLICIES):
         await _remove_all(client, resource, namespace, _OURS, say)
 

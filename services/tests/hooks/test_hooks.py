@@ -268,19 +268,26 @@ async def test_the_leases_of_our_processes_go_once_they_have_ended(client, said)
     assert await leases() == {"theirs", "oursnot"}
 
 
-async def test_scaling_pods_go_with_what_was_made_for_them_and_others_stay(client, said):
-    place = names.SCALE_ADJUST_NAMESPACE
-    await client.create(NAMESPACES, {"metadata": {"name": place}})
+@pytest.mark.parametrize(
+    ("place", "goes"),
+    [(names.SCALE_ADJUST_NAMESPACE, {"scaling"}), (SPACE, set())],
+    ids=["in a namespace of their own", "in that of the installation"],
+)
+async def test_scaling_pods_go_with_what_was_made_for_them_and_others_stay(client, said, place, goes):
+    """The accounts of the installation are beside theirs where both have one namespace."""
+    if place != SPACE:
+        await client.create(NAMESPACES, {"metadata": {"name": place}})
     for name, labels in (("default-half", {"app": "scaling-pod"}), ("somebody", {"app": "x"})):
         meta = {"name": name, "namespace": place, "labels": labels}
         containers = [{"name": "c", "image": "i"}]
         await client.create(PODS, {"metadata": meta, "spec": {"containers": containers}}, namespace=place)
     for name, labels in (("scaling", {"app.kubernetes.io/managed-by": "kai-operator"}), ("somebody", {})):
         await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": name, "labels": labels}}, namespace=place)
-    await remove_scaling_pods(client, namespace=place, say=said.append)
-    for kind, others in ((PODS, {"somebody"}), (SERVICE_ACCOUNTS, {"somebody", "default"})):
+    await remove_scaling_pods(client, namespace=place, installation=SPACE, say=said.append)
+    accounts = {"scaling", "somebody", "default"} - goes
+    for kind, others in ((PODS, {"somebody"}), (SERVICE_ACCOUNTS, accounts)):
         assert {each["metadata"]["name"] for each in await client.list(kind, namespace=place)} == others
-    assert said == ["pod default-half is deleted", "serviceaccount scaling is deleted"]
+    assert said == ["pod default-half is deleted", *(f"serviceaccount {name} is deleted" for name in goes)]
 
 
 def test_leases_are_those_by_which_processes_lead():
