@@ -89,7 +89,8 @@ subjects:
 
 {{/* The images that scaling pods may have, as JSON. */}}
 {{- define "kai.scalingImages" -}}
-{{- $image := include "kai.image" (dict "root" . "image" .Values.nodescaleadjuster.scalingPodImage) -}}
+{{- $chosen := get (.Values.nodescaleadjuster.args | default dict) "scaling-pod-image" -}}
+{{- $image := $chosen | default (include "kai.image" (dict "root" . "image" .Values.nodescaleadjuster.scalingPodImage)) -}}
 {{- concat (list $image) .Values.admissionPolicies.reservationImages | toJson -}}
 {{- end -}}
 

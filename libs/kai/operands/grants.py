@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kai.model import names
 from kai.operands.facts import Facts
 from kai.operands.manifests import Installation
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.fields import Fields, ListOf, read_fields, value
 from kai.operands.spec.flags import switched
 from kai.operands.spec.kinds import OPTIONAL_NAME, SWITCH, TEXT
+from kai.operands.spec.pods import ServiceSpec
 from kai.operands.spec.problems import InvalidSpec, Place, Problem
 from kai.operands.spec.shards import Shard
 
@@ -26,6 +28,9 @@ _CONDITIONS: Final = "update-pod-eviction-condition"
 _WAITS: Final = "wait-for-config-maps"
 _OF_CHART: Final = "scheduler.args"
 _RESERVATION_IMAGE: Final = "resource-reservation-pod-image"
+_RESERVATION_LABEL: Final = "resource-reservation-app-label"
+_SCALING_IMAGE: Final = "scaling-pod-image"
+_SCALING_LABEL: Final = "scaling-pod-app-label"
 _NAMESPACES: Final = "namespace-label-selector"
 #: The account that the role of a Prometheus of ours is for.
 _PROMETHEUS: Final = "prometheus"
@@ -199,24 +204,32 @@ def _names(config: ConfigSpec, grants: Grants) -> Iterator[Problem]:
             "it has the rights; set global.resourceReservation.serviceAccount of the chart",
         ),
     ]
-    if config.node_scale_adjuster.service.enabled:
-        rows.append(
+    adjuster = config.node_scale_adjuster
+    if adjuster.service.enabled:
+        rows += [
             (
                 "nodeScaleAdjuster.args.nodeScaleNamespace",
-                config.node_scale_adjuster.args.node_scale_namespace,
+                adjuster.args.node_scale_namespace,
                 grants.scaling_namespace,
                 "rights were given there; set nodescaleadjuster.scalingPodNamespace of the chart",
-            )
-        )
-    if grants.reservation_label:
-        rows.append(
+            ),
             (
-                "binder.resourceReservation.appLabel",
-                reservation.app_label,
-                grants.reservation_label,
-                "policies know this label; set global.resourceReservation.appLabel of the chart",
-            )
+                f"nodeScaleAdjuster.service.extraArgs.{_SCALING_LABEL}",
+                adjuster.service.extra_args.get(_SCALING_LABEL, names.SCALING_POD_APP),
+                names.SCALING_POD_APP,
+                "schedulers and policies know no other; remove it",
+            ),
+        ]
+    if grants.reservation_label:
+        field, label = _said(
+            "binder",
+            config.binder.service,
+            _RESERVATION_LABEL,
+            "resourceReservation.appLabel",
+            reservation.app_label,
         )
+        why = "policies know this label; set global.resourceReservation.appLabel of the chart"
+        rows.append((field, label, grants.reservation_label, why))
     if config.prometheus.ours:
         rows.append(
             ("prometheus.instanceName", config.prometheus.instance_name, _PROMETHEUS, "it has the rights")
@@ -238,24 +251,13 @@ def _names(config: ConfigSpec, grants: Grants) -> Iterator[Problem]:
 def _images(installation: Installation, grants: Grants) -> Iterator[Problem]:
     """What pods run that are made for others. Tags are not looked at: they change with each release."""
     binder, adjuster = installation.config.binder, installation.config.node_scale_adjuster
-    rows = [
-        (
-            "binder.resourceReservation.image",
-            binder.service.extra_args.get(_RESERVATION_IMAGE)
-            or installation.image(binder.resource_reservation.image),
-            grants.reservation_images,
-            "binder.resourceReservationImage",
-        )
-    ]
+    image = installation.image(binder.resource_reservation.image)
+    said = _said("binder", binder.service, _RESERVATION_IMAGE, "resourceReservation.image", image)
+    rows = [(*said, grants.reservation_images, "binder.resourceReservationImage")]
     if adjuster.service.enabled:
-        rows.append(
-            (
-                "nodeScaleAdjuster.args.scalingPodImage",
-                installation.image(adjuster.args.scaling_pod_image),
-                grants.scaling_images,
-                "nodescaleadjuster.scalingPodImage",
-            )
-        )
+        image = installation.image(adjuster.args.scaling_pod_image)
+        said = _said("nodeScaleAdjuster", adjuster.service, _SCALING_IMAGE, "args.scalingPodImage", image)
+        rows.append((*said, grants.scaling_images, "nodescaleadjuster.scalingPodImage"))
     for field, image, granted, said_by in rows:
         if granted and _untagged(image) not in map(_untagged, granted):
             yield Problem(
@@ -263,6 +265,13 @@ def _images(installation: Installation, grants: Grants) -> Iterator[Problem]:
                 f"is {image}; policies know {', '.join(granted)}: set {said_by} of the chart, or name it in "
                 "admissionPolicies.reservationImages",
             )
+
+
+def _said(component: str, service: ServiceSpec, flag: str, field: str, value: str) -> tuple[str, str]:
+    """Where it is said, and what: a flag of the user's own wins over the field."""
+    if given := service.extra_args.get(flag):
+        return f"{component}.service.extraArgs.{flag}", given
+    return f"{component}.{field}", value
 
 
 def _untagged(image: str) -> str:
