@@ -17,6 +17,7 @@ from kai.kube.resources import (
     CRDS,
     JOBS,
     NAMESPACES,
+    PODS,
     QUEUES,
     SCHEDULING_SHARDS,
     Resource,
@@ -169,11 +170,33 @@ async def test_a_value_that_is_not_given_any_more_is_not_in_force_any_more(relea
 )
 async def test_an_upgrade_after_which_nobody_makes_scaling_pods_any_more_deletes_them(release, values, place):
     await release.install(**{"global": {"clusterAutoscaling": True}})
+    assert await cleaned_up_after(release, values) == ({place} if place else set())
+
+
+@pytest.mark.parametrize(("app", "cleaned_up"), [("scaling-pod", True), ("somebody", False)])
+async def test_an_upgrade_deletes_scaling_pods_that_nobody_deleted_when_they_were_switched_off(
+    release, app, cleaned_up
+):
+    """An upgrade before it failed, or Config was edited or rolled back: it does not tell of them any more."""
+    await release.install()
+    place = names.SCALE_ADJUST_NAMESPACE
+    await release.client.create(NAMESPACES, {"metadata": {"name": place}})
+    pod = {
+        "metadata": {"name": "default-half", "labels": {"app": app}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    await release.client.create(PODS, pod, namespace=place)
+    off = {"global": {"clusterAutoscaling": False}}
+    assert await cleaned_up_after(release, off) == ({place} if cleaned_up else set())
+
+
+async def cleaned_up_after(release, values):
+    """The namespaces whose scaling pods an upgrade with these values deletes."""
     said = await release.helm(
         "upgrade", "kai", str(CHART), "--dry-run=server", "--values", "-", values=values
     )
     found = re.findall(r"name: kai-post-upgrade-scaling-cleanup\n  namespace: (\S+)", said)
-    assert {each for each in found if each != names.NAMESPACE} == ({place} if place else set())
+    return {each for each in found if each != names.NAMESPACE}
 
 
 async def test_a_config_of_ones_own_is_left_alone(release):
