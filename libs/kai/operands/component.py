@@ -152,7 +152,9 @@ def _pod(component: Component, installation: Installation) -> Manifest:
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 30,
         "securityContext": context,
-        "affinity": placement.affinity(component.name, component.service.affinity, everywhere),
+        "affinity": placement.affinity(
+            component.name, component.service.affinity, everywhere, replicas=component.replicas
+        ),
         **placement.of_deployment(everywhere),
         "containers": [_container(component, installation, list(volumes))],
         "volumes": list(volumes.values()),

@@ -14,10 +14,10 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _WEIGHT: Final = 100
 
 
-def affinity(app: str, own: Mapping[str, Any], everywhere: GlobalSpec) -> Manifest:
+def affinity(app: str, own: Mapping[str, Any], everywhere: GlobalSpec, *, replicas: int) -> Manifest:
     """Each section of a component's own, else of all; if nobody says where replicas go, they are spread."""
     merged = {**everywhere.affinity, **own}
-    return merged if _APART in merged else {**merged, _APART: _spread(app, everywhere)}
+    return merged if _APART in merged else {**merged, _APART: _spread(app, everywhere, replicas)}
 
 
 def must_be_apart(affinity: Mapping[str, Any]) -> bool:
@@ -25,10 +25,11 @@ def must_be_apart(affinity: Mapping[str, Any]) -> bool:
     return bool((affinity.get(_APART) or {}).get(_REQUIRED))
 
 
-def _spread(app: str, everywhere: GlobalSpec) -> Manifest:
+def _spread(app: str, everywhere: GlobalSpec, replicas: int) -> Manifest:
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
     spread: Manifest = {_PREFERRED: [{"weight": _WEIGHT, "podAffinityTerm": term}]}
-    if everywhere.require_default_pod_anti_affinity_term:
+    # A single one has nobody to be apart from but its successor, before which it would have to end.
+    if everywhere.require_default_pod_anti_affinity_term and replicas > 1:
         spread[_REQUIRED] = [term]
     return spread
 

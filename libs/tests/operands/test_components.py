@@ -88,20 +88,23 @@ def test_sections_of_a_components_own_win_and_replicas_are_spread_where_nobody_s
     assert bool(affinity[APART][PREFERRED]) is spread
 
 
-@pytest.mark.parametrize("required", [False, True])
-def test_replicas_must_be_apart_where_that_is_required(required):
-    affinity = pod("binder", **everywhere(requireDefaultPodAntiAffinityTerm=required))["affinity"]
-    assert (REQUIRED in affinity[APART]) is required
+@pytest.mark.parametrize(("required", "replicas"), [(False, 2), (True, 2), (True, 1)])
+def test_replicas_must_be_apart_where_that_is_required(required, replicas):
+    """A single one has nobody to be apart from."""
+    spec = everywhere(requireDefaultPodAntiAffinityTerm=required, replicaCount=replicas)
+    affinity = pod("binder", **spec)["affinity"]
+    assert (REQUIRED in affinity[APART]) is (required and replicas > 1)
 
 
 @pytest.mark.parametrize(
     ("spec", "surge", "unavailable"),
     [
         ({}, 1, 0),
-        (everywhere(requireDefaultPodAntiAffinityTerm=True), 0, 1),
+        (everywhere(requireDefaultPodAntiAffinityTerm=True, replicaCount=2), 0, 1),
+        (everywhere(requireDefaultPodAntiAffinityTerm=True), 1, 0),
         (everywhere(affinity={APART: {REQUIRED: [{"topologyKey": "kubernetes.io/hostname"}]}}), 0, 1),
     ],
-    ids=["anywhere", "apart", "apart by a term of one's own"],
+    ids=["anywhere", "apart", "a single one", "apart by a term of one's own"],
 )
 def test_an_update_needs_no_node_more_than_replicas_that_must_be_apart_have(spec, surge, unavailable):
     for name in ("admission", "binder", "kai-scheduler-default"):
