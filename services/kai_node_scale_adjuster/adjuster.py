@@ -72,7 +72,7 @@ class Adjuster:
         self._metrics = metrics
         self._now = now
         self._removed_at: float | None = None
-        #: Why the API server took no scaling pod when it was asked last; empty if it did.
+        #: Why the API server did not do what it was asked of scaling pods last; empty if it did.
         self.refusal = ""
 
     async def adjust(self) -> float | None:
@@ -84,10 +84,10 @@ class Adjuster:
         wanted = self._wanted()
         refused = [await self._remove(removal) for removal in wanted.remove]
         refused += [await self._create(creation) for creation in wanted.create]
-        self.refusal = next(filter(None, refused), "")
         self._metrics.show(self._cluster)
-        marked = [await self._mark(pod) for pod in self._unmarked()]
-        if not self.refusal and all(marked):
+        refused += [await self._mark(pod) for pod in self._unmarked()]
+        self.refusal = next(filter(None, refused), "")
+        if not self.refusal:
             return wanted.again_in
         return min(RETRY_SECONDS, wanted.again_in or RETRY_SECONDS)
 
@@ -150,8 +150,8 @@ class Adjuster:
         there = self._cluster.scaling.values()
         return [pod for pod in there if not (pod.marked or pod.placed or pod.ended or pod.going)]
 
-    async def _mark(self, pod: ScalingPod) -> bool:
-        """Let a cluster autoscaler see that it fits nowhere; false if it is not as it was, or we may not.
+    async def _mark(self, pod: ScalingPod) -> str:
+        """Let a cluster autoscaler see that it fits nowhere; why that failed, empty if it did not.
 
         Whoever placed it meanwhile was quicker.
         """
@@ -177,8 +177,8 @@ class Adjuster:
             )
         except errors.ApiError as error:
             _log.info("scaling pod not marked", pod=pod.key, error=str(error))
-            return False
-        return True
+            return f"no autoscaler sees {pod.key} yet: {error}"
+        return ""
 
     def _tell(self, creation: Creation, kind: EventType, reason: str, text: str) -> None:
         self._events.emit(reference(PODS, creation.waiting.pod), kind, reason, text, action="ScalingUp")

@@ -250,6 +250,19 @@ async def test_scaling_pods_whose_mark_failed_are_marked_later(api, admin, tmp_p
 
 
 @pytest.mark.integration
+async def test_a_mark_that_is_refused_is_told_of(api, admin, tmp_path):
+    refused = Rule(
+        verb="patch", resource="pods", subresource="status", user_agent=AGENT, status=403, count=-1
+    )
+    api.faults.rules.append(refused)
+    async with adjuster(str(tmp_path / "config")) as host:
+        await wait_for_gpu(admin, "half")
+        told = await eventually(host.health.notes)
+        assert f"no autoscaler sees {SCALING}/team-half yet" in str(told)
+        assert host.health.ready
+
+
+@pytest.mark.integration
 async def test_a_scaling_pod_that_was_left_without_its_mark_is_marked(api, admin, tmp_path):
     config = str(tmp_path / "config")
     async with adjuster(config):
