@@ -321,8 +321,8 @@ class _Explanation:
     def _unknown(self) -> Answer:
         """It is there, and the scheduler that was asked does not know it."""
         text = (
-            "the scheduler that was asked does not know it: it belongs to another node pool, or its queue "
-            "gave it up after one try, or it is newer than the last cycle; --scheduler-lease asks another one"
+            "the scheduler that was asked does not know it: it belongs to another node pool, or it is newer "
+            "than the last cycle; --scheduler-lease asks another one"
         )
         return self._plain(Code.ANOTHER_SHARD, Verdict.CHANGE, text)
 

@@ -22,10 +22,13 @@ def likeness(job: Job) -> Likeness | None:
     """Equal for groups that differ in names and age only; None for one that shares what is found with nobody.
 
     Alike are groups of a namespace and a queue of which nothing runs, and that ask for the same by the same
-    rules. Of those the oldest is served first: where it does not start, the others do not.
+    rules. Of those the oldest is served first: where it does not start, the others do not. One that had its
+    single attempt is served no more.
     """
     pods = job.single
     if pods is None or job.invalid or job.error or job.aside or job.active_allocated or job.succeeded:
+        return None
+    if job.facts.attempted:
         return None
     return (
         job.namespace,

@@ -14,11 +14,10 @@ from typing import Final
 
 import msgspec
 
-from kai.model import names, quantity
+from kai.model import condition_texts, names, quantity
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome
 from kai.model.objects import Json, ResourceList, SchedulingCondition
 from kai.model.resource_lists import parsed
-from kai.model.verdicts import SEPARATOR
 from kai_podgroup_controller.facts import WatchedGroup
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
@@ -29,7 +28,7 @@ UNSCHEDULABLE: Final = "Unschedulable"
 def message_of(group: WatchedGroup, text: str) -> str:
     """A message for users; a group that gives up after one attempt may be tried in many node pools."""
     text = text or "no node can take it"
-    return f"Node-Pool '{group.node_pool}': {text}" if group.single_attempt else text
+    return condition_texts.of_pool(group.node_pool, text) if group.single_attempt else text
 
 
 def shown_by(group: WatchedGroup) -> str:
@@ -67,18 +66,14 @@ def with_condition(
 
 
 def _says_same(one: SchedulingCondition, other: SchedulingCondition) -> bool:
-    return (one.type, one.node_pool, one.reason, _own(one.message), one.status) == (
+    own = condition_texts.without_verdict
+    return (one.type, one.node_pool, one.reason, own(one.message), one.status) == (
         other.type,
         other.node_pool,
         other.reason,
-        _own(other.message),
+        own(other.message),
         other.status,
     )
-
-
-def _own(message: str) -> str:
-    """What the scheduler says of it."""
-    return message.partition(SEPARATOR)[0]
 
 
 def _next_id(conditions: Sequence[SchedulingCondition]) -> str:

@@ -71,6 +71,7 @@ class Code(StrEnum):
     QUEUE_NOT_LEAF = "QueueNotLeaf"
     QUEUE_CLOSED = "QueueClosed"
     PRIORITY_DENIED = "PriorityDenied"
+    GIVEN_UP = "GivenUp"
     # complete
     PODS_MISSING = "PodsMissing"
     GATED = "Gated"

@@ -16,7 +16,7 @@ from kai.answers.allowed import Masks, one_of_each_class
 from kai.answers.answer import Code, ToldChange
 from kai.answers.room import room_for
 from kai.answers.situation import Situation
-from kai.answers.what_if import EndDelay, LiftGates, MoveToQueue, RelaxTopology
+from kai.answers.what_if import EndDelay, LiftGates, MoveToQueue, RelaxTopology, TryAgain
 from kai.engine.framework.session import Session
 from kai.engine.queueing.requests import asked, asked_firmly
 from kai.model.decisions import ResourceVector
@@ -105,6 +105,8 @@ class Search:
         match code:
             case Code.QUEUE_MISSING | Code.QUEUE_NOT_LEAF:
                 return [self._queue]
+            case Code.GIVEN_UP:
+                return [lambda: self._one(TryAgain(group=self._key))]
             case Code.GATED:
                 return [lambda: self._one(LiftGates(group=self._key)), self._minimum]
             case Code.PODS_MISSING:

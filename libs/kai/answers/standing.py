@@ -12,7 +12,7 @@ from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.requests import asked
 from kai.engine.reasons import Unschedulable
 from kai.engine.reasons.amounts import amount_text
-from kai.model import decisions
+from kai.model import condition_texts, decisions
 from kai.model.spelling import nearest
 from kai.model.words import counted, listed
 from kai.snapshot.amounts import GPU_CENTI
@@ -58,7 +58,7 @@ def grouped(job: Job) -> Finding:
 
 
 def admitted(state: ClusterState, job: Job) -> Finding:
-    """Its queue is there, is a leaf, and is open to it."""
+    """Its queue is there, is a leaf, is open to it, and has not given it up."""
     name = job.facts.queue
     if not job.queue.exists or not job.queue.path:
         leaves = _leaves(state)
@@ -79,6 +79,16 @@ def admitted(state: ClusterState, job: Job) -> Finding:
     for task in tasks_of(job):
         if task.status is Status.GATED and (denied := outcomes.denial(state, task)) is not None:
             return Reason(code=_DENIALS[denied.reason], text=denied.message, amounts={"queue": name})
+    if (attempt := outcomes.single_attempt(state, job)) is not None:
+        told = condition_texts.own_text(attempt.message, pool=attempt.node_pool)
+        return Reason(
+            code=Code.GIVEN_UP,
+            text=(
+                f"pod group {job.key} wants a single attempt (spec.schedulingBackoff 1), which failed: "
+                f"{told}; it is tried again once that field says -1"
+            ),
+            amounts={"queue": name, "nodePool": attempt.node_pool},
+        )
     return f"queue {name}"
 
 

@@ -10,7 +10,7 @@ import msgspec
 from kai.model import names
 from kai.model.objects import TopologyConstraint
 from kai.simulate import lives
-from kai.simulate.changes.change import job_of
+from kai.simulate.changes.change import job_of, patch
 from kai.simulate.changes.groups import on_owner
 from kai.simulate.journal import Journal
 from kai.snapshot.kinds import Kind
@@ -93,6 +93,27 @@ class EndDelay:
     def make(self, journal: Journal) -> None:
         """Put another version of the group."""
         _put(journal, self.group, preemption_delay=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TryAgain:
+    """Let a workload that wants a single attempt have as many as it takes."""
+
+    group: str
+
+    @property
+    def text(self) -> str:
+        """What to do."""
+        return f"let {self.group} be tried again and again"
+
+    def command(self, state: ClusterState) -> str | None:
+        """A patch of the group, which its workload says nothing of."""
+        job = job_of(state, self.group)
+        return patch(f"podgroup/{job.name}", job.namespace, {"spec": {"schedulingBackoff": -1}})
+
+    def make(self, journal: Journal) -> None:
+        """Put another version of the group."""
+        _put(journal, self.group, scheduling_backoff=-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from kai.engine.queueing.turns import Turns
 from kai.model import limits
 from kai.model.faults import INVALID_OBJECT, Fault
 from kai.model.ids import PodGroupKey
-from kai.model.objects import Taint
+from kai.model.objects import PodGroupStatus, SchedulingCondition, Taint
 from kai.replay import remainder
 from kai.snapshot import codec, refusals
 from kai.snapshot.times import rfc3339
@@ -465,3 +465,22 @@ def test_of_several_pod_groups_all_are_counted_or_the_first_that_waits_is_told()
     assert one is not None
     assert (one.pod_group, one.verdict) == ("c", Verdict.NEVER)
     assert none is None
+
+
+def test_a_group_that_had_its_single_attempt_is_told_what_came_of_it_and_how_it_gets_another() -> None:
+    group, pod = a_job("job", gpus=1)
+    message = "Node-Pool 'default': no node has enough GPUs; verdict WAIT (NotEnoughFree): it asks for 1 GPU"
+    told = SchedulingCondition(type="UnschedulableOnNodePool", node_pool="default", message=message)
+    group.spec.scheduling_backoff = 1
+    group.status = PodGroupStatus(scheduling_conditions=[told])
+    answer = answered(team(), TWO, [group, pod])
+    assert (answer.verdict, answer.reason.code, failed(answer)) == (
+        Verdict.CHANGE, Code.GIVEN_UP, StageName.ADMITTED,
+    )  # fmt: skip
+    assert answer.reason.text == (
+        "pod group default/job wants a single attempt (spec.schedulingBackoff 1), which failed: "
+        "no node has enough GPUs; it is tried again once that field says -1"
+    )
+    assert [each.command for each in answer.changes] == [
+        'kubectl patch podgroup/job -n default --type=merge -p \'{"spec": {"schedulingBackoff": -1}}\''
+    ]

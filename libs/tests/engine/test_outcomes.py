@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kai.engine import Engine, SchedulerConfig
 from kai.model import names
-from kai.model.decisions import Outcome, PodGroupOutcome
+from kai.model.decisions import Explanation, Outcome, PodGroupOutcome
 from kai.model.objects import PodGroup, PodGroupStatus, SchedulingCondition, SubGroup
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind, StateParams
@@ -151,6 +151,25 @@ def test_a_group_that_wants_a_single_attempt_has_one_and_its_outcome_stands(pool
     assert (result.binds, result.outcomes) == ((), ())
     add(state, group)
     assert bound_keys(engine.run(state, NOW + 3)) == ["default/job-0"]
+
+
+def test_the_outcome_of_a_single_attempt_is_told_once_by_the_next_leader_as_its_condition_says() -> None:
+    group = a_group("job", queue="team")
+    group = replace(group, spec=replace(group.spec, scheduling_backoff=1))
+    text = "the pod asks for 5 GPUs"
+    told = SchedulingCondition(
+        type="UnschedulableOnNodePool",
+        node_pool="default",
+        status="True",
+        message=f"Node-Pool 'default': {text}; verdict NEVER (TooLarge): it is too large",
+        reasons=[{"reason": "PodSchedulingErrors", "message": text}],
+    )
+    group = replace(group, status=PodGroupStatus(scheduling_conditions=[told]))
+    state, engine = a_state(nodes(1, gpus=8), group, a_pod("job-0", group="job", gpus=5)), Engine()
+    (found,) = engine.run(state, NOW).outcomes
+    assert (found.outcome, found.message) == (Outcome.UNSCHEDULABLE, text)
+    assert found.explanations == (Explanation(reason="PodSchedulingErrors", message=text),)
+    assert engine.run(state, NOW + 1).outcomes == ()
 
 
 # --- each node in a line -------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from deadlines import eventually
+from kai.model.objects import PodGroupStatus, SchedulingCondition
 from kai.model.verdicts import GroupVerdict
 from kai.replay.cycles import Replay, read_cycle
 from kai.wire.verdicts import VerdictNews, decode_verdicts, encode_verdicts
@@ -195,6 +196,20 @@ def test_what_is_found_of_one_holds_for_those_alike_in_their_own_names(recording
         LARGE: "pod large-0",
         "default/large-1": "pod large-1-0",
         "default/large-1-1": "pod large-1-1-0",
+    }
+
+
+def test_one_that_had_its_single_attempt_is_like_none_that_is_tried_still(recording):
+    group, pod = a_job("attempted", gpus=16)
+    told = SchedulingCondition(type="UnschedulableOnNodePool", node_pool="default", message="no room")
+    group.spec.scheduling_backoff = 1
+    group.status = PodGroupStatus(scheduling_conditions=[told])
+    for kind, obj in world_of([group, pod]):
+        recording.state.apply(kind, obj)
+    found = looked(Examiner(most_pods=10), replay(recording))
+    assert {key: each.code for key, each in found.items()} == {
+        LARGE: "TooLarge",
+        "default/attempted": "GivenUp",
     }
 
 

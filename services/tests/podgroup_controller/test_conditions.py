@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kai.model import condition_texts
 from kai.model.decisions import Explanation, Outcome
 from kai_podgroup_controller import conditions
 from kai_podgroup_controller.facts import watched_group
@@ -86,6 +87,15 @@ def test_another_verdict_behind_the_same_words_is_no_other_state(build):
     assert shown(found) == [("a", "no room", "3"), ("default", f"no room{change}", "4")]
     assert last.last_transition_time == first["lastTransitionTime"]
     assert shown(updated(group, build.outcome(message="other"), verdict=change))[-1][2] == "5"
+
+
+def test_what_the_next_leader_tells_of_a_single_attempt_leaves_its_condition_as_it_is(build):
+    said = a_condition(message="Node-Pool 'default': no room; verdict CHANGE (GivenUp): x", transition="4")
+    group = facts(build, said, spec={"schedulingBackoff": 1})
+    told = condition_texts.own_text(said["message"], pool="default")
+    assert told == "no room"
+    found = updated(group, build.outcome(message=told), verdict="; verdict CHANGE (GivenUp): x")
+    assert found is None
 
 
 def test_nothing_is_written_while_pods_are_actively_allocated(build):

@@ -9,10 +9,11 @@ from kai.engine.explain import phrases
 from kai.engine.framework.session import Session
 from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.reasons import Common, JobErrors
-from kai.model import access, limits, names
+from kai.model import access, condition_texts, limits, names
 from kai.model.decisions import Explanation, Outcome, PodGroupOutcome, QueueShare, Reason
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey
+from kai.model.objects import SchedulingCondition
 from kai.snapshot.core import Holdings
 from kai.snapshot.kept import Carried
 from kai.snapshot.rows import Job, Task
@@ -44,10 +45,15 @@ def collect(session: Session, *, gone: Iterable[PodGroupKey]) -> tuple[PodGroupO
     alike = _Alike(session)
     for key in sorted(looked_at):
         job = state.jobs.get(key)
-        if job is None or (alike.any and alike.was_told(key)) or _stands(job):
+        if job is None or (alike.any and alike.was_told(key)):
             continue
+        given_up = _given_up(job)
+        if given_up and key in published:
+            continue  # what was told of its single attempt stands
         annotations = {} if job.aside is not None else _annotations(job)
-        if not _nothing_to_say(session, job):
+        if given_up:
+            outcome = _told_before(state, job, annotations=annotations)
+        elif not _nothing_to_say(session, job):
             outcome = _describe(session, job, annotations=annotations)
         elif annotations or key in published:
             outcome = _settled(job, annotations=annotations)
@@ -104,8 +110,8 @@ def _forget(state: ClusterState, keys: Iterable[PodGroupKey]) -> None:
         told.pop(key, None)
 
 
-def _stands(job: Job) -> bool:
-    """Whether what was told of its single attempt stands: nothing else keeps it from another one."""
+def _given_up(job: Job) -> bool:
+    """Whether it had its single attempt, and nothing else keeps it from another one."""
     return bool(
         job.facts.attempted
         and job.pending
@@ -113,6 +119,32 @@ def _stands(job: Job) -> bool:
         and job.queue.leaf
         and job.ready
     )
+
+
+def _told_before(state: ClusterState, job: Job, *, annotations: dict[str, str | None]) -> PodGroupOutcome:
+    """What came of its single attempt, which another scheduler told: its newest condition says it."""
+    last = single_attempt(state, job)
+    assert last is not None
+    return PodGroupOutcome(
+        pod_group=job.key,
+        outcome=Outcome.UNSCHEDULABLE,
+        message=condition_texts.own_text(last.message, pool=last.node_pool),
+        explanations=tuple(
+            Explanation(reason=str(each.get("reason", "")), message=str(each.get("message", "")))
+            for each in last.reasons or ()
+        ),
+        annotations=annotations,
+        core_pods=_core_pods(job) if job.semi_preemptible else (),
+    )
+
+
+def single_attempt(state: ClusterState, job: Job) -> SchedulingCondition | None:
+    """What came of the only attempt that a job wants; None if it wants more, or had none yet."""
+    if not job.facts.attempted:
+        return None
+    group = state.group_objects.get(job.key)
+    conditions = group.status.scheduling_conditions if group is not None and group.status else None
+    return conditions[-1] if conditions else None
 
 
 def _nothing_to_say(session: Session, job: Job) -> bool:
