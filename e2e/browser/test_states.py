@@ -98,6 +98,45 @@ async def test_what_queues_held_at_one_moment_does_not_stand_for_another(mock, p
     assert await tab.count(".moment table") == 0
 
 
+async def test_what_came_and_went_where_one_may_not_look_is_counted_anew(mock, page):
+    server = await mock(gpus=64, hidden=2)
+    tab = await page(server, "#/cluster?show=nodes")
+    await tab.sees("2 more workloads are", ".hidden-note")
+    await server.followed()
+    server.hidden = 5
+    server.change([], [])
+    await tab.sees("5 more workloads are", ".hidden-note")
+
+
+#: Answers of what-if for this value come when they are let go, after those that were asked for later.
+HELD = """
+(() => {
+  const real = window.fetch;
+  window.fetch = async (url, init) => {
+    const answer = await real(url, { ...init, signal: null });
+    if (String(url).includes("gpu%3D9")) await new Promise((done) => (window.letGo = done));
+    return answer;
+  };
+})()
+"""
+
+
+async def test_an_answer_that_comes_late_does_not_stand_for_one_that_was_asked_for_later(mock, page):
+    server = await mock()
+    tab = await page(server, "#/what-if?change=quota&target=vision&value=gpu%3D9")
+    await tab.js(HELD)
+    await tab.submit()
+    await eventually(lambda: tab.js("Boolean(window.letGo)"), what="the first answer is held back")
+    await tab.js("document.getElementById('value').value = ''")
+    await tab.focus("#value")
+    await tab.write("gpu=12")
+    await tab.press("Enter")
+    await tab.sees("12 GPUs", ".what-if-change")
+    await tab.js("window.letGo()")
+    await tab.js(DRAWN)
+    assert "12 GPUs" in await tab.text(".what-if-change")
+
+
 async def test_evictions_that_cannot_be_told_are_not_taken_for_none(mock, page):
     server = await mock(broken={"evictions": (503, "the store does not answer")})
     tab = await page(server, "#/time")

@@ -185,8 +185,11 @@ class Mock:
             },
             "queues": worlds.queues_of(world),
             "waiting": self._waits(),
-            "hidden": {"groups": self.hidden, "namespaces": 1 if self.hidden else 0},
+            "hidden": self._hides(),
         }
+
+    def _hides(self) -> Any:
+        return {"groups": self.hidden, "namespaces": 1 if self.hidden else 0}
 
     def _waits(self) -> Any:
         return {"groups": len(self.world.waiting), "gpus": sum(row["gpus"] for row in self.world.waiting)}
@@ -400,6 +403,7 @@ class Mock:
             "groups": [[at, each.queue, each.state, each.key] for at, each in others],
             "queues": worlds.queues_of(self.world),
             "waiting": self._waits(),
+            "hidden": self._hides(),
         }  # fmt: skip
         for each in self._listeners:
             each.put_nowait(told)

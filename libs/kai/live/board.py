@@ -35,9 +35,11 @@ class News:
     #: Numbers of holders.
     holders: set[int] = field(default_factory=set)
     sums: bool = False
+    #: How many pod groups there are in namespaces.
+    counts: bool = False
 
     def __bool__(self) -> bool:
-        return self.anew or bool(self.nodes) or bool(self.holders) or self.sums
+        return self.anew or bool(self.nodes) or bool(self.holders) or self.sums or self.counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,7 @@ class Board:
             self.namespaces[namespace] += 1 if job is not None else -1
             if not self.namespaces[namespace]:
                 del self.namespaces[namespace]
+            news.counts = True
             (self._groups.add if job is not None else self._groups.discard)(key)
         found = lacking(job) if job is not None else None
         if found != self.waiting.get(key):

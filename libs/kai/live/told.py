@@ -112,6 +112,7 @@ class Change(Told, frozen=True, kw_only=True):
     groups: list[tuple[int, int, int, int]]
     queues: QueueColumns | None
     waiting: Lacks
+    hidden: Hidden
 
 
 class NamedGroup(Told, frozen=True, kw_only=True):

@@ -193,7 +193,8 @@ class View:
             for index in sorted(changed | set(range(known, len(self._order))))
             if self._order[index] != HIDDEN or index >= known
         ]
-        if not (nodes or groups or news.sums):
+        hides = news.counts and self.sight is not None
+        if not (nodes or groups or news.sums or hides):
             return True
         self._serial += 1
         data = _encode(
@@ -204,6 +205,7 @@ class View:
                 groups=groups,
                 queues=self._queues() if news.sums else None,
                 waiting=self._lacking(),
+                hidden=self._hidden(),
             )
         )
         if len(data) > LONGEST_CHANGE or self.worn:

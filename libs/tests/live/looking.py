@@ -43,7 +43,8 @@ class Looking:
 
     def _apply(self, change: dict[str, Any]) -> None:
         shown = self.shown
-        shown["version"], shown["at"], shown["waiting"] = change["version"], change["at"], change["waiting"]
+        for name in ("version", "at", "waiting", "hidden"):
+            shown[name] = change[name]
         self._serial = int(change["version"].rpartition("/")[2])
         for index, state, cells in change["nodes"]:
             shown["nodes"]["state"][index] = state

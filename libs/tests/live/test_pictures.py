@@ -185,6 +185,24 @@ def test_those_who_may_not_be_seen_are_one_group_without_name():
     assert found["hidden"] == {"groups": 2, "namespaces": 1}
 
 
+def test_what_is_hidden_is_counted_anew_as_it_comes_and_goes():
+    state = a_state(a_node("n", gpus=2), a_job("a", gpus=1, on="n"))
+    board = a_board(state)
+    some, everything = Looking(board, frozenset({"default"})), Looking(board, None)
+    for there, hidden in ((True, {"groups": 1, "namespaces": 1}), (False, {"groups": 0, "namespaces": 0})):
+        if there:
+            add(state, a_group("b", queue="team", namespace="other"))
+        else:
+            state.remove(Kind.POD_GROUP, "other/b")
+        state.settle(NOW)
+        news = board.refresh(state, {PodGroupKey("other/b")}, fair={})
+        assert news
+        for each in (some, everything):
+            each.follow(news)
+        assert some.shown["hidden"] == some.anew()["hidden"] == hidden
+        assert everything.shown["version"].endswith("/0")
+
+
 def test_what_waits_counts_in_all_queues_above():
     state = a_state(
         a_queue("top", gpu=8), a_queue("team", parent="top", gpu=4, limit=6), a_node("n"), a_job("a", gpus=2)

@@ -46,7 +46,14 @@ function frame(): Frame {
   };
 }
 
-const CHANGE = { version: "1/2", at: 6, groups: [], queues: null, waiting: { groups: 1, gpus: 2 } };
+const CHANGE = {
+  version: "1/2",
+  at: 6,
+  groups: [],
+  queues: null,
+  waiting: { groups: 1, gpus: 2 },
+  hidden: { groups: 3, namespaces: 2 },
+};
 
 describe("who holds what", () => {
   it("is read from the columns", () => {
@@ -109,6 +116,7 @@ describe("a change", () => {
       [0, 70],
     ]);
     expect([cluster.nodeState[1], cluster.version, cluster.waiting.groups]).toEqual([0, "1/2", 1]);
+    expect(cluster.hidden).toEqual({ groups: 3, namespaces: 2 });
   });
 
   it("of a group is one of all nodes that it is on", () => {

@@ -69,6 +69,7 @@ export interface Change {
   groups: [index: number, queue: number, state: number, key: number][];
   queues: QueueColumns | null;
   waiting: { groups: number; gpus: number };
+  hidden: { groups: number; namespaces: number };
 }
 
 export interface GroupName {

@@ -17,6 +17,7 @@ export interface Cluster {
   readonly groups: { queue: number[]; state: number[]; key: number[] };
   queues: QueueColumns;
   waiting: { groups: number; gpus: number };
+  hidden: { groups: number; namespaces: number };
 }
 
 export function opened(frame: Frame): Cluster {
@@ -33,6 +34,7 @@ export function opened(frame: Frame): Cluster {
     groups: frame.groups,
     queues: frame.queues,
     waiting: frame.waiting,
+    hidden: frame.hidden,
   };
 }
 
@@ -42,6 +44,7 @@ export function changed(cluster: Cluster, change: Change): Set<number> {
   cluster.version = change.version;
   cluster.at = change.at;
   cluster.waiting = change.waiting;
+  cluster.hidden = change.hidden;
   if (change.queues) cluster.queues = change.queues;
   const groups = new Set<number>();
   for (const [index, queue, state, key] of change.groups) {

@@ -95,7 +95,7 @@ function Shown({ cluster }: { cluster: Cluster }): JSX.Element {
       )}
       {show === "nodes" && <NodeTable cluster={cluster} used={used} opened={said.node ?? ""} />}
       {show === "gpus" && <GpuTable cluster={cluster} opened={said.node ?? ""} />}
-      <Hidden count={cluster.frame.hidden.groups} what="workloads are" />
+      <Hidden count={cluster.hidden.groups} what="workloads are" />
     </Split>
   );
 }

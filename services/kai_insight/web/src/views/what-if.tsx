@@ -1,7 +1,7 @@
 /** What would follow from a change, before anybody makes it. */
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { Problem, ask, post } from "../api/client";
 import type { Found, Imagined, PodCount } from "../api/types";
@@ -45,15 +45,27 @@ export function WhatIfView(): JSX.Element {
   const [result, setResult] = useState<Answered>(null);
   const submits = useStore((state) => state.live?.source === "kubeconfig");
   const manifests = said.with === "manifests";
+  const latest = useRef<AbortController | null>(null);
+  /** Only the latest question is answered: whoever asks another one does not wait for those before it. */
+  const leave = (): AbortSignal => {
+    latest.current?.abort();
+    latest.current = new AbortController();
+    return latest.current.signal;
+  };
   const run = (path: string, body?: string): void => {
+    const signal = leave();
     setResult({ asking: true });
-    const answer = body === undefined ? ask<Imagined>(path) : post<Imagined>(path, body);
+    const show = (found: Answered): void => {
+      if (!signal.aborted) setResult(found);
+    };
+    const answer = body === undefined ? ask<Imagined>(path, signal) : post<Imagined>(path, body, signal);
     answer.then(
-      (given) => setResult({ answer: given }),
+      (given) => show({ answer: given }),
       (error: unknown) =>
-        setResult({ problem: error instanceof Problem ? error : new Problem("away", String(error)) }),
+        show({ problem: error instanceof Problem ? error : new Problem("away", String(error)) }),
     );
   };
+  useEffect(() => () => latest.current?.abort(), []);
   return (
     <div class="what-if">
       <section class="what-if-ask card" aria-label="The change">
@@ -68,6 +80,7 @@ export function WhatIfView(): JSX.Element {
           value={manifests ? "manifests" : "change"}
           onChange={(value) => {
             say({ with: value === "manifests" ? value : "" });
+            leave();
             setResult(null);
           }}
         />
