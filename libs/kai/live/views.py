@@ -30,6 +30,8 @@ from kai.live.told import (
 )
 from kai.model.decisions import CPU, GPU, MEMORY
 from kai.snapshot.amounts import GPU_CENTI
+from kai.snapshot.kinds import Kind
+from kai.snapshot.state import ClusterState
 
 #: Namespaces that somebody may see; None: all.
 Sight: TypeAlias = frozenset[str] | None
@@ -56,9 +58,11 @@ class Step:
     data: bytes
 
 
-def hidden_namespaces(board: Board, sight: Sight) -> frozenset[str]:
-    """Namespaces with pod groups that somebody may not see."""
-    return frozenset() if sight is None else frozenset(board.namespaces.keys() - sight)
+def hidden_namespaces(state: ClusterState, board: Board, sight: Sight) -> frozenset[str]:
+    """Namespaces that somebody may not see: of those without pod groups nobody was asked whether he may."""
+    if sight is None:
+        return frozenset()
+    return frozenset((state.objects[Kind.NAMESPACE].keys() | board.namespaces.keys()) - sight)
 
 
 class View:

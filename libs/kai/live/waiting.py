@@ -69,7 +69,7 @@ def waiting(
     """
     jobs = [state.jobs[key] for key in board.waiting if key in state.jobs]
     seen = [job for job in jobs if sight is None or job.namespace in sight]
-    hidden = hidden_namespaces(board, sight)
+    hidden = hidden_namespaces(state, board, sight)
     verdicts: Counter[str] = Counter()
     codes: Counter[str] = Counter()
     found: list[Job] = []

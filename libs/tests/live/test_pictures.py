@@ -313,6 +313,24 @@ def test_of_what_is_hidden_the_number_is_told():
     assert (found["items"], found["hidden"], found["total"], found["verdicts"]) == ([], 3, 0, {})
 
 
+def test_a_pod_of_no_group_is_not_found_by_its_name_in_texts_about_others():
+    state = a_state(*WAITING)
+    state.apply(Kind.NAMESPACE, {"metadata": {"name": "secret"}})
+    key = PodGroupKey("default/large")
+    said = GroupVerdict(pod_group=key, verdict="WAIT", code="Fragmented", text="secret/alone is in the way")
+    for text, number in (("somebody's work is in the way", 1), ("alone", 0)):
+        found = waiting.waiting(
+            state,
+            a_board(state),
+            frozenset({"default"}),
+            filters=Filters(text=text),
+            sort=Sort.AGE,
+            limit=10,
+            known=Known(verdicts={key: said}),
+        )
+        assert found.total == number
+
+
 def test_a_row_says_whose_it_is_and_what_it_asks_for():
     group = a_group("mine", queue="team", min_member=2, created=NOW - 50)
     owner = OwnerReference(api_version="batch/v1", kind="Job", name="train", uid="u", controller=True)

@@ -192,9 +192,9 @@ class LiveAnswers:
                 limit=asked.limit,
                 known=known,
             )
-            return encode(
-                found if sight is None else redacted(_plain(found), hidden_namespaces(board, sight))
-            )
+            if sight is None:
+                return encode(found)
+            return encode(redacted(_plain(found), hidden_namespaces(course.state, board, sight)))
 
         return await shard.look(rows)
 
@@ -267,7 +267,7 @@ async def _health_of(shard: LiveShard, sight: Sight) -> ShardHealth:
         told = [SetAside(kind=each.kind, key=each.key, reason=each.message) for each in faults]
         if sight is None:
             return told
-        hidden = hidden_namespaces(board, sight)
+        hidden = hidden_namespaces(course.state, board, sight)
         return [msgspec.structs.replace(each, reason=redacted(each.reason, hidden)) for each in told]
 
     try:

@@ -69,7 +69,7 @@ class TriedAnswers:
                 pods=pods,
                 more=more,
             )
-            return _seen(found, board, sight)
+            return _seen(found, course.state, board, sight)
 
         return await shard.look(told)
 
@@ -176,7 +176,7 @@ def within(asked: LiveAsked) -> float:
     return found
 
 
-def _seen(told: Any, board: Board, sight: Sight) -> bytes:
+def _seen(told: Any, state: ClusterState, board: Board, sight: Sight) -> bytes:
     if sight is None:
         return encode(told)
-    return encode(redacted(msgspec.to_builtins(told), hidden_namespaces(board, sight)))
+    return encode(redacted(msgspec.to_builtins(told), hidden_namespaces(state, board, sight)))

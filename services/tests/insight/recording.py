@@ -8,6 +8,7 @@ from kai.engine import Engine
 from kai.history.recordings import Entry
 from kai.replay.cycles import take_base, write_cycle
 from kai.snapshot.changes import Changes, take_in
+from kai.snapshot.kinds import Kind
 from kai.snapshot.state import ClusterState
 from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, usual_priorities, world_of
 
@@ -20,6 +21,7 @@ class Recording:
         self._coming = []
         for kind, obj in world_of(usual_priorities(), a_queue("team"), a_node("n", gpus=8)):
             self.state.apply(kind, obj)
+        self.state.apply(Kind.NAMESPACE, {"metadata": {"name": "alone"}})  # without pod groups
 
     def base(self):
         return self._entry(take_base(self.state, self.engine, now=NOW), base=True)

@@ -35,7 +35,7 @@ async def looked(town, database, watched):
                 pod_group=PodGroupKey("default/waits"),
                 verdict="ESCALATE",
                 code="TooLarge",
-                text="other/hidden is in the way",
+                text="other/hidden and alone/pod are in the way",
             )
         },
         places={PodGroupKey("default/waits"): (0, 1)},
@@ -93,7 +93,7 @@ async def test_what_somebody_may_not_see_is_counted_and_not_named(looked, ann):
 
 
 async def test_what_somebody_may_not_see_cannot_be_guessed_by_looking_for_it(looked, ann, boss):
-    for text, found in (("other/h", [1, 0]), ("is in the way", [1, 1]), ("somebody's work is", [0, 1])):
+    for text, found in (("other/h", [1, 0]), ("are in the way", [1, 1]), ("somebody's work and", [0, 1])):
         rows = [await answer(looked, "live/waiting", who, text=text) for who in (boss, ann)]
         assert [each["total"] for each in rows] == found
 
@@ -143,14 +143,17 @@ async def test_what_waits_is_told_with_what_was_found_of_it(looked, boss):
     found = await answer(looked, "live/waiting", boss)
     (row,) = found["items"]
     assert (row["name"], row["verdict"], row["gpus"]) == ("waits", "ESCALATE", 16)
-    assert (row["text"], row["position"]) == ("other/hidden is in the way", {"ahead": 0, "of": 1})
+    assert (row["text"], row["position"]) == (
+        "other/hidden and alone/pod are in the way",
+        {"ahead": 0, "of": 1},
+    )
     assert (found["verdicts"], found["codes"]) == ({"ESCALATE": 1}, {"TooLarge": 1})
     assert (await answer(looked, "live/waiting", boss, verdict="WAIT"))["items"] == []
 
 
 async def test_a_text_names_nobody_whom_its_reader_may_not_see(looked, ann):
     (row,) = (await answer(looked, "live/waiting", ann))["items"]
-    assert row["text"] == "somebody's work is in the way"
+    assert row["text"] == "somebody's work and somebody's work are in the way"
 
 
 async def test_a_node_and_its_pods_are_told(looked, boss):
