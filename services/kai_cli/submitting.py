@@ -61,6 +61,10 @@ def submitted(state: ClusterState, text: str, *, now: float, namespace: str, fil
         groups = [_group(body, now) for body in _groups_of(ours, (*manifest.objects, *made.pod_groups))]
     except (msgspec.ValidationError, quantity.InvalidQuantity) as error:
         raise ChangeRefused(f"the manifest cannot be read: {error}") from error
+    if not pods:
+        raise ChangeRefused(
+            f"the manifest has no pods for this scheduler: {'; '.join((*made.warnings, *made.notes))}"
+        )
     if not ours:
         raise ChangeRefused(
             "the manifest has no pods for this scheduler; give them schedulerName "

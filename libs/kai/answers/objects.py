@@ -7,13 +7,14 @@ from typing import Any, Final
 
 import msgspec
 
-from kai.answers.answer import Answer, Code, Ladder, PastEviction, Reason, ToldChange, Verdict
+from kai.answers.answer import Answer, Code, Ladder, PastEviction, Reason, Verdict
 from kai.model import names
 from kai.model.objects import Json, Pod
 from kai.model.rules.phases import has_ended
 from kai.model.spelling import nearest
 from kai.model.words import listed
 from kai.snapshot.times import seconds
+from kai.workloads.no_pods import is_suspended, why_none, zero_of
 
 #: What Kubernetes calls the scheduler that pods have which name none.
 _USUAL: Final = "default-scheduler"
@@ -91,10 +92,9 @@ def _of_pod(pod: Pod, verdict: Verdict, reason: Reason, ladder: Ladder) -> Answe
 
 def without_pods(owner: Json) -> Answer:
     """A workload (Job, Deployment …) that has no pods, by what it says itself."""
-    meta, spec, status = (owner.get(key) or {} for key in ("metadata", "spec", "status"))
+    meta = owner.get("metadata") or {}
     kind, name = str(owner.get("kind", "")), str(meta.get("name", ""))
-    what = f"{kind} {name}"
-    reason, verdict, changes = _without_pods(what, kind, meta, spec, status)
+    reason, verdict = _without_pods(f"{kind} {name}", owner)
     return Answer(
         kind=kind,
         namespace=str(meta.get("namespace", "")),
@@ -103,35 +103,24 @@ def without_pods(owner: Json) -> Answer:
         verdict=verdict,
         reason=reason,
         stages=Ladder().all_passed() if verdict is Verdict.RUNS else Ladder().failed(reason),
-        changes=changes,
     )
 
 
-def _without_pods(
-    what: str, kind: str, meta: Json, spec: Json, status: Json
-) -> tuple[Reason, Verdict, tuple[ToldChange, ...]]:
-    if _suspended(spec):
-        return Reason(code=Code.SUSPENDED, text=f"{what} is suspended, so it has no pods"), Verdict.CHANGE, ()
+def _without_pods(what: str, owner: Json) -> tuple[Reason, Verdict]:
+    status, why = owner.get("status") or {}, f"{what} {why_none(owner)}"
+    if is_suspended(owner):
+        return Reason(code=Code.SUSPENDED, text=why), Verdict.CHANGE
     if _complete(status):
-        return Reason(code=Code.ENDED, text=f"{what} has ended"), Verdict.RUNS, ()
-    if spec.get("replicas") == 0 or spec.get("parallelism") == 0:
-        key = "replicas" if spec.get("replicas") == 0 else "parallelism"
-        reason = Reason(
-            code=Code.NO_PODS, text=f"{what} asks for no pods: its spec.{key} is 0", amounts={key: 0}
-        )
-        return reason, Verdict.CHANGE, ()
+        return Reason(code=Code.ENDED, text=f"{what} has ended"), Verdict.RUNS
+    if zero := zero_of(owner):
+        return Reason(code=Code.NO_PODS, text=why, amounts={zero: 0}), Verdict.CHANGE
     said = [
         str(each.get("message"))
         for each in status.get("conditions") or ()
         if isinstance(each, dict) and each.get("message") and each.get("status") == "True"
     ]
     text = f"{what} has no pods: its controller has made none" + (f" ({said[-1]})" if said else "")
-    return Reason(code=Code.NO_PODS, text=text), Verdict.CHANGE, ()
-
-
-def _suspended(spec: Json) -> bool:
-    policy = spec.get("runPolicy")
-    return spec.get("suspend") is True or (isinstance(policy, dict) and policy.get("suspend") is True)
+    return Reason(code=Code.NO_PODS, text=text), Verdict.CHANGE
 
 
 def _complete(status: Json) -> bool:

@@ -10,6 +10,8 @@ import msgspec
 from kai.model import merge_patch, names
 from kai.model.objects import Json, PodGroup
 from kai.workloads.making import TooManyPods, childless, completed, maker_of
+from kai.workloads.no_pods import why_none
+from kai.workloads.parts import at, listed
 from kai.workloads.references import filled
 from kai_pod_grouper.errors import GroupingError, InvalidWorkload
 from kai_pod_grouper.grouper import LeftAlone, Membership, group_pod
@@ -140,13 +142,21 @@ class _Session:
 
 
 def _without_pods(body: Json, objects: Sequence[Json]) -> str:
-    """Why nothing is known of the pods of an owner; empty where it has none."""
-    name = f"{body['kind']} {body['metadata'].get('namespace', '')}/{body['metadata']['name']}"
-    missing = filled(body, objects)[1]
+    """Why nothing is known of the pods of an owner, or why it has none; empty where it does not say."""
+    if why := why_none(body):
+        # Of a Deployment its ReplicaSet says the same, which nobody has written.
+        makers = [each.get("uid") for each in listed(body, "metadata", "ownerReferences")]
+        above = (each for each in objects if at(each, "metadata").get("uid") in makers and why_none(each))
+        return f"{_called(next(above, body))} {why}"
+    name, missing = _called(body), filled(body, objects)[1]
     if maker_of(body) is not None and not missing:
         return ""
     what = f"takes what its pods are from {missing[0]}" if missing else "does not say what its pods are"
     return f"{name} {what}; put one of each sort into the file, as of kubectl get pods -o yaml"
+
+
+def _called(body: Json) -> str:
+    return f"{body['kind']} {body['metadata'].get('namespace', '')}/{body['metadata']['name']}"
 
 
 def _warnings_about(outcome: Membership) -> tuple[str, ...]:

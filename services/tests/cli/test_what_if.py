@@ -193,6 +193,20 @@ def test_pods_that_get_no_group_are_refused_with_why(ask):
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("parallelism: 2", "parallelism: 0", "Job default/new asks for no pods: its spec.parallelism is 0"),
+        ("completions: 2", "completions: 0", "Job default/new asks for no pods: its spec.completions is 0"),
+        ("parallelism: 2", "suspend: true", "Job default/new is suspended, so it has no pods"),
+    ],
+)
+def test_who_asks_for_no_pods_is_told_so_and_not_to_name_the_scheduler(ask, before, after, said):
+    result = ask("-f", "-", input=JOB.replace(before, after))
+    assert result.exit_code == 1, result.output
+    assert result.stderr.splitlines()[-1] == f"kai: the manifest has no pods for this scheduler: {said}"
+
+
 def test_nodes_and_workloads(ask):
     more = told(ask("nodes", "1", "--like", "node-0", "-o", "json"))
     assert more["started"] == ["default/ours-0", "default/ours-1"]
