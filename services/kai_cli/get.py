@@ -13,7 +13,7 @@ from kai.kube.resources import NODES, POD_GROUPS, PODS, QUEUES, TOPOLOGIES
 from kai.model.objects import Node, Pod, PodGroup, Queue, Topology
 from kai_cli.claims import read_claims, read_devices
 from kai_cli.connection import Target
-from kai_cli.listing import Row, SortOption, WatchOption, listed
+from kai_cli.listing import Notes, Row, SortOption, WatchOption, listed
 from kai_cli.output import ListFormat, ListFormatOption
 from kai_cli.views import domains as domain_view
 from kai_cli.views import nodes as node_view
@@ -40,12 +40,12 @@ def queues(
     output: ListFormatOption = ListFormat.TABLE,
 ) -> None:
     """The queue tree with quota, fair share and what is allocated."""
+    notes = Notes()
 
     async def look(client: KubeClient, target: Target) -> list[Row]:
         found = await client.list(QUEUES, type=Queue)
         shares = await target.shares(client)
-        if shares is None:
-            typer.echo("kai: the scheduler does not answer: fair shares are not known", err=True)
+        notes.tell("the scheduler does not answer: fair shares are not known" if shares is None else "")
         return [*queue_view.tree(found, shares or {})]
 
     listed(context, queue_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)
@@ -64,14 +64,13 @@ def pod_groups(
     output: ListFormatOption = ListFormat.TABLE,
 ) -> None:
     """Pod groups with their queue, their pods and, where they wait, since when, behind whom and why."""
-    place = "" if everywhere else namespace
+    place, notes = "" if everywhere else namespace, Notes()
 
     async def look(client: KubeClient, target: Target) -> list[Row]:
         groups = await client.list(POD_GROUPS, namespace=place, type=PodGroup)
         pods = await client.list(PODS, namespace=place, type=Pod)
         line = await target.line(client) if any(pod.status.phase == "Pending" for pod in pods) else ()
-        if line is None:
-            typer.echo("kai: the scheduler does not answer: positions are not known", err=True)
+        notes.tell("the scheduler does not answer: positions are not known" if line is None else "")
         return [*group_view.table_of(groups, pods, at=time.time(), line=line or ())]
 
     listed(context, group_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)
@@ -90,13 +89,12 @@ def pods(
     output: ListFormatOption = ListFormat.TABLE,
 ) -> None:
     """Pods that belong to a pod group or wait for one, with their GPUs, their node or why they have none."""
-    place = "" if everywhere else namespace
+    place, notes = "" if everywhere else namespace, Notes()
 
     async def look(client: KubeClient, target: Target) -> list[Row]:
         found = await client.list(PODS, namespace=place, type=Pod)
         claimed = await read_claims(client, found, namespace=place)
-        if claimed.lacks:
-            typer.echo(f"kai: {claimed.lacks}", err=True)
+        notes.tell(claimed.lacks)
         return [*pod_view.table_of(found, at=time.time(), claimed=claimed)]
 
     listed(context, pod_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)
@@ -112,9 +110,10 @@ def nodes(
     output: ListFormatOption = ListFormat.TABLE,
 ) -> None:
     """Nodes with their GPUs (● whole, ◐ shared, ○ free) and who sits on them."""
+    notes = Notes()
 
     async def look(client: KubeClient, target: Target) -> list[Row]:
-        return [*(await _nodes(client, await client.list(NODES, type=Node)))]
+        return [*(await _nodes(client, await client.list(NODES, type=Node), notes))]
 
     listed(context, node_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)
 
@@ -129,19 +128,19 @@ def domains(
     output: ListFormatOption = ListFormat.TABLE,
 ) -> None:
     """How many pods of 1, 2, 4 and 8 whole GPUs find room: on all nodes, and in each topology domain."""
+    notes = Notes()
 
     async def look(client: KubeClient, target: Target) -> list[Row]:
         found = await client.list(NODES, type=Node)
-        rows = await _nodes(client, found)
+        rows = await _nodes(client, found, notes)
         return [*domain_view.table_of(await client.list(TOPOLOGIES, type=Topology), found, rows)]
 
     listed(context, domain_view.COLUMNS, look, output, sort_by=sort_by, watch=watch)
 
 
-async def _nodes(client: KubeClient, found: Sequence[Node]) -> list[node_view.NodeRow]:
+async def _nodes(client: KubeClient, found: Sequence[Node], notes: Notes) -> list[node_view.NodeRow]:
     """What is on nodes."""
     pods = await client.list(PODS, type=Pod)
     claimed = await read_devices(client, pods)
-    if claimed.lacks:
-        typer.echo(f"kai: {claimed.lacks}", err=True)
+    notes.tell(claimed.lacks)
     return node_view.table_of(found, pods, claimed)

@@ -42,6 +42,20 @@ class Row(Protocol):
         """As JSON; the same for two looks between which nothing changed."""
 
 
+class Notes:
+    """What a list lacks, on standard error: who watches is told it once, until it is known again."""
+
+    def __init__(self) -> None:
+        self._told: frozenset[str] = frozenset()
+
+    def tell(self, *lacks: str) -> None:
+        """All that this look lacks; an empty text is nothing."""
+        for text in lacks:
+            if text and text not in self._told:
+                typer.echo(f"kai: {text}", err=True)
+        self._told = frozenset(filter(None, lacks))
+
+
 def listed(
     context: typer.Context,
     columns: Sequence[Column],

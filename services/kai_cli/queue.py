@@ -13,7 +13,7 @@ from kai.kube.resources import POD_GROUPS, PODS, QUEUES
 from kai.model.objects import Pod, PodGroup, Queue
 from kai_cli.claims import read_claims
 from kai_cli.connection import Target
-from kai_cli.listing import Row, SortOption, WatchOption, listed
+from kai_cli.listing import Notes, Row, SortOption, WatchOption, listed
 from kai_cli.output import ListFormat, ListFormatOption, fail
 from kai_cli.views import service_order as view
 
@@ -31,6 +31,7 @@ def queue(
     What has no place is not ready, may not have one, or is beyond what a cycle looks at: its reason says so,
     and kai explain more. OVERALL (-o wide) is the place among the work of all queues.
     """
+    notes = Notes()
 
     async def look(client: KubeClient, target: Target) -> list[Row]:
         queues = await client.list(QUEUES, type=Queue)
@@ -40,11 +41,9 @@ def queue(
         pods = await client.list(PODS, type=Pod)
         groups = await client.list(POD_GROUPS, type=PodGroup)
         line = await target.line(client)
-        if line is None:
-            typer.echo("kai: the scheduler does not answer: whose turn it is is not known", err=True)
         claimed = await read_claims(client, pods)
-        if claimed.lacks:
-            typer.echo(f"kai: {claimed.lacks}", err=True)
+        silent = "the scheduler does not answer: whose turn it is is not known" if line is None else ""
+        notes.tell(silent, claimed.lacks)
         asked = view.below(name, queues)
         return [*view.waiting_in(asked, groups, pods, at=time.time(), line=line or (), claimed=claimed)]
 

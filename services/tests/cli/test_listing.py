@@ -1,8 +1,8 @@
-"""In which order rows come that are sorted by a column."""
+"""In which order rows come that are sorted by a column, and what is told beside them."""
 
 import pytest
 
-from kai_cli.listing import size
+from kai_cli.listing import Notes, size
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,10 @@ from kai_cli.listing import size
 def test_cells_are_sorted_by_what_they_mean(cells):
     turned = cells[::-1]
     assert sorted(turned, key=size) == cells
+
+
+def test_what_is_not_known_is_told_anew_once_it_was_known_meanwhile(capsys):
+    notes = Notes()
+    for lacks in (("a", "b"), ("a",), ("", ""), ("a",)):
+        notes.tell(*lacks)
+    assert capsys.readouterr().err.splitlines() == ["kai: a", "kai: b", "kai: a"]

@@ -176,7 +176,7 @@ def test_who_watches_is_told_what_changes_and_nothing_else(kubeconfig: Path) -> 
 
     command = [sys.executable, "-m", "kai_cli", "get", "queues", "-w"]
     watching = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert watching.stdout
     try:
@@ -186,8 +186,9 @@ def test_who_watches_is_told_what_changes_and_nothing_else(kubeconfig: Path) -> 
     finally:
         set_quota(3)
         watching.terminate()  # who runs in the background may have been told to ignore Ctrl-C
-        watching.communicate()
+        _, notes = watching.communicate()
     assert [line.split()[:2] for line in (*before, after)] == [["QUEUE", "GPU"], ["q", "3"], ["q", "7"]]
+    assert notes.count("the scheduler does not answer: fair shares are not known") == 1
 
 
 def test_a_column_to_sort_by_that_is_not_there_is_told_with_those_that_are(kubeconfig: Path) -> None:
