@@ -53,7 +53,7 @@ def _walk(node: Node | None, value: Any, path: FieldPath) -> Iterator[tuple[Fiel
         for key, member in value.items():
             child = node.child(key) if node is not None else None
             yield from _walk(child, member, (*path, f"f:{key}"))
-    elif isinstance(value, list) and node is not None and node.list_type == "map":
+    elif isinstance(value, list) and node is not None and node.list_type == "map" and _keyed(value):
         for item in value:
             step = element(node, item)
             yield (*path, step, "."), None
@@ -65,6 +65,11 @@ def _walk(node: Node | None, value: Any, path: FieldPath) -> Iterator[tuple[Fiel
             yield (*path, "v:" + _encode(item).decode()), item
     else:
         yield path, value
+
+
+def _keyed(items: list[Any]) -> bool:
+    """Whether the elements can have keys: what somebody wrote into an annotation was checked by nobody."""
+    return all(isinstance(item, dict) for item in items)
 
 
 def element(node: Node, item: Obj) -> str:

@@ -145,6 +145,16 @@ async def test_kubectl_takes_over_what_it_applied_on_its_own_side(api):
     assert json.loads(taken["metadata"]["annotations"][LAST_APPLIED])["spec"]["replicas"] == 3
 
 
+async def test_what_kubectl_is_said_to_have_applied_may_be_anything(api):
+    await applied_by_the_client(api)
+    odd = a_deployment(replicas=2)
+    odd["spec"]["template"] = {"spec": {"containers": ["web", None]}}
+    kept = {"metadata": {"annotations": {LAST_APPLIED: json.dumps(odd)}}}
+    await api.call("PATCH", f"{DEPLOYMENTS}/d", kept, kind="application/merge-patch+json")
+    status, taken = await api.apply(f"{DEPLOYMENTS}/d", a_deployment(replicas=3), "kubectl")
+    assert (status, taken["spec"]["replicas"]) == (200, 3)
+
+
 async def test_kubectl_does_not_take_over_what_it_did_not_apply(api):
     await applied_by_the_client(api, minReadySeconds=5)
     status, answer = await api.apply(
