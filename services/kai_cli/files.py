@@ -32,8 +32,10 @@ def to_write(path: Path | None) -> Path | None:
     Raises:
         typer.BadParameter: it cannot be written; says why.
     """
-    if path is None or path == _STDIO:
+    if path is None:
         return path
+    if path == _STDIO:
+        raise typer.BadParameter("this is not written to standard output; name a file")
     if path.is_dir():
         raise typer.BadParameter(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
@@ -41,6 +43,11 @@ def to_write(path: Path | None) -> Path | None:
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise typer.BadParameter(f"you may not write {path}")
     return path
+
+
+def to_write_or_print(path: Path | None) -> Path | None:
+    """As :func:`to_write`, for what may also go to standard output, which is called ``-``."""
+    return path if path == _STDIO else to_write(path)
 
 
 def write(path: Path, data: bytes) -> None:

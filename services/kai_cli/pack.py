@@ -11,7 +11,7 @@ import typer
 from kai.pack import report, strategies
 from kai.pack.trace import InvalidTrace, bound_to_models, read_trace
 from kai_cli import output
-from kai_cli.files import to_write
+from kai_cli.files import to_write, to_write_or_print
 from kai_cli.output import Column
 
 _STRATEGIES = "; ".join(f"{name}: {summary}" for name, summary in strategies.NAMES.items())
@@ -46,7 +46,9 @@ def pack(
     json_file: Annotated[
         Path | None,
         typer.Option(
-            "--json", callback=to_write, help="Write the figures to this file, - for standard output."
+            "--json",
+            callback=to_write_or_print,
+            help="Write the figures to this file, - for standard output.",
         ),
     ] = None,
     plot: Annotated[

@@ -39,6 +39,17 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(
     assert said in result.output
 
 
+@pytest.mark.parametrize(
+    "command", [["bench", "--json"], ["conformance", ".", "--json"], ["snapshot", "-o"]], ids=" ".join
+)
+def test_standard_output_is_no_file(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, [*command, "-"], env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert "name a file" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_disk_without_room_is_told_in_a_sentence(tmp_path, monkeypatch):
     passed = conformance.Result(id="a", differences=())
     monkeypatch.setattr(conformance, "run_folder", lambda *_, **__: [passed])
