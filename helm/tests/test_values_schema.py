@@ -248,6 +248,13 @@ def described(properties, above=""):
         ({"global": {"fipsMode": "only"}}, "set it to on"),
         ({"global": {"gpuSharingMode": "NvFractions"}}, "choose NonMemoryEnforced, HamiCore or Disabled"),
         (
+            {
+                "global": {"clusterAutoscaling": True},
+                "nodescaleadjuster": {"scalingPodNamespace": "kai-resource-reservation"},
+            },
+            "nodescaleadjuster.scalingPodNamespace and global.resourceReservation.namespace are the same",
+        ),
+        (
             {"global": {"gpuSharing": True, "gpuSharingMode": "Disabled"}},
             "global.gpuSharing is true and global.gpuSharingMode is Disabled: one switches on",
         ),

@@ -40,6 +40,9 @@ default, and what to do instead. Nothing of it is taken and ignored.
 {{- if and .Values.global.gpuSharing (eq (.Values.global.gpuSharingMode | default "") "Disabled") -}}
   {{- $told = append $told "global.gpuSharing is true and global.gpuSharingMode is Disabled: one switches on what the other switches off; remove one of them" -}}
 {{- end -}}
+{{- if and .Values.global.clusterAutoscaling (eq (include "kai.scalingNamespace" .) .Values.global.resourceReservation.namespace) -}}
+  {{- $told = append $told "nodescaleadjuster.scalingPodNamespace and global.resourceReservation.namespace are the same: what may be done with reservation pods is not to be done with scaling pods; give them two namespaces" -}}
+{{- end -}}
 {{- if and .Values.podgrouper.defaultPrioritiesConfigMapName (not .Values.podgrouper.defaultPrioritiesConfigMapNamespace) -}}
   {{- $told = append $told "podgrouper.defaultPrioritiesConfigMapNamespace is needed with a name" -}}
 {{- end -}}
