@@ -15,6 +15,7 @@ FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 #: The subresource of pods by which containers are added to one that runs.
 EPHEMERAL: Final = "ephemeralcontainers"
+_CLAIMS: Final = ("resource.k8s.io", "resourceclaims")
 _SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SERVER_OWNED: Final = (
     "resourceVersion",
@@ -76,6 +77,8 @@ def restrict(resource: Resource, subresource: str, new: Obj, old: Obj) -> Obj:
         kept = {**new}
         if "spec" in old:
             kept["spec"] = old["spec"]
+        if resource.key == _CLAIMS and "status" in kept:
+            kept["status"] = _without_given_back(kept["status"] or {}, old.get("status") or {})
         return kept
     if subresource == EPHEMERAL:
         return {**old, "metadata": {**new["metadata"]}, "spec": with_ephemeral(old["spec"], new["spec"])}
@@ -86,6 +89,23 @@ def restrict(resource: Resource, subresource: str, new: Obj, old: Obj) -> Obj:
             kept["status"] = old["status"]
         return kept
     return new
+
+
+def _without_given_back(status: Obj, before: Obj) -> Obj:
+    """The status of a resource claim without what was told of devices that it has no more."""
+    gone = _allocated(before) - _allocated(status)
+    told = [each for each in status.get("devices") or () if _device(each) not in gone]
+    bare = {key: value for key, value in status.items() if key != "devices"}
+    return {**bare, "devices": told} if told else bare
+
+
+def _allocated(status: Obj) -> set[tuple[str, ...]]:
+    devices = (status.get("allocation") or {}).get("devices") or {}
+    return set(map(_device, devices.get("results") or ()))
+
+
+def _device(described: Obj) -> tuple[str, ...]:
+    return tuple(str(described.get(field, "")) for field in ("driver", "pool", "device"))
 
 
 def with_ephemeral(spec: Obj, other: Obj) -> Obj:

@@ -546,3 +546,19 @@ async def test_a_null_in_a_map_or_a_list_of_strings_is_the_empty_string(api):
     assert "hostname" not in made["spec"]
     assert made["spec"]["containers"][0]["args"] == ["a", ""]
     assert made["spec"]["containers"][0]["resources"]["limits"] == {"example.com/x": "0"}
+
+
+async def test_what_was_told_of_devices_goes_when_a_claim_gives_them_back(api):
+    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    await api.post(path, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}})
+    first, second = ({"driver": "d", "pool": "p", "device": each} for each in ("a", "b"))
+    results = [{"request": "r", **each} for each in (first, second)]
+    allocation = {"devices": {"results": results}}
+    await api.patch(f"{path}/c/status", {"status": {"allocation": allocation, "devices": [first, second]}})
+
+    fewer = {"devices": {"results": results[:1]}}
+    kept = await api.patch(f"{path}/c/status", {"status": {"allocation": fewer}})
+    assert kept["status"]["devices"] == [first]
+    bare = await api.patch(f"{path}/c/status", {"status": {"allocation": None}})
+    assert bare["status"] == {}
