@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from kai.model.rules.device_claims import device_of
 from kai_binder.errors import BindFailed
 
 Json: TypeAlias = dict[str, Any]
-_Device: TypeAlias = tuple[str, ...]
 
 
 def awaited(claim: Json) -> str:
@@ -17,11 +17,11 @@ def awaited(claim: Json) -> str:
         BindFailed: the driver says that a device cannot be used.
     """
     status = claim.get("status") or {}
-    said = {_device(each): _true_conditions(each) for each in status.get("devices") or ()}
+    said = {device_of(each): _true_conditions(each) for each in status.get("devices") or ()}
     allocated = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
     missing: list[str] = []
     for result in allocated:
-        device = _device(result)
+        device = device_of(result)
         true = said.get(device, {})
         where = f"device {'/'.join(device)} of resourceclaim {claim['metadata']['name']}"
         for condition in result.get("bindingFailureConditions") or ():
@@ -32,10 +32,6 @@ def awaited(claim: Json) -> str:
         if lacking:
             missing.append(f"{where} has not the condition{'s' * (len(lacking) > 1)} {', '.join(lacking)}")
     return "; ".join(missing)
-
-
-def _device(described: Json) -> _Device:
-    return tuple(str(described.get(field, "")) for field in ("driver", "pool", "device"))
 
 
 def _true_conditions(device: Json) -> dict[str, str]:

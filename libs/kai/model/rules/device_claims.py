@@ -124,6 +124,12 @@ def _is_gpu(result: dra.DeviceResult, device_class: str) -> bool:
     return is_gpu_name(device_class) or is_gpu_name(result.driver)
 
 
+def device_of(described: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Driver, pool and name of the device that a part of a claim's status (JSON) is about."""
+    driver, pool, device = (str(described.get(field, "")) for field in ("driver", "pool", "device"))
+    return driver, pool, device
+
+
 def may_take_gpus(claim: dra.ResourceClaim) -> bool:
     """Whether a request of a claim is for GPUs, be it as one of several alternatives."""
     return any(

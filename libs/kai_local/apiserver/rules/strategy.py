@@ -4,6 +4,7 @@ import random
 import uuid
 from typing import Final
 
+from kai.model.rules.device_claims import device_of
 from kai.model.rules.phases import has_ended
 from kai_local.apiserver import errors
 from kai_local.apiserver.calls.requests import DeleteOptions, Target
@@ -94,18 +95,14 @@ def restrict(resource: Resource, subresource: str, new: Obj, old: Obj) -> Obj:
 def _without_given_back(status: Obj, before: Obj) -> Obj:
     """The status of a resource claim without what was told of devices that it has no more."""
     gone = _allocated(before) - _allocated(status)
-    told = [each for each in status.get("devices") or () if _device(each) not in gone]
+    told = [each for each in status.get("devices") or () if device_of(each) not in gone]
     bare = {key: value for key, value in status.items() if key != "devices"}
     return {**bare, "devices": told} if told else bare
 
 
-def _allocated(status: Obj) -> set[tuple[str, ...]]:
+def _allocated(status: Obj) -> set[tuple[str, str, str]]:
     devices = (status.get("allocation") or {}).get("devices") or {}
-    return set(map(_device, devices.get("results") or ()))
-
-
-def _device(described: Obj) -> tuple[str, ...]:
-    return tuple(str(described.get(field, "")) for field in ("driver", "pool", "device"))
+    return set(map(device_of, devices.get("results") or ()))
 
 
 def with_ephemeral(spec: Obj, other: Obj) -> Obj:

@@ -153,7 +153,8 @@ async def test_in_the_foreground_what_another_owner_keeps_stays(api):
     assert [reference["name"] for reference in child["ownerReferences"]] == ["second"]
 
 
-async def test_in_the_foreground_an_owner_waits_no_longer_for_what_is_no_longer_its_own(api):
+async def an_owner_that_waits(api):
+    """It goes in the foreground, for its child to go, which a finalizer holds."""
     owner = await an_owner(api)
     child = owned_by(owner, block=True)
     child["metadata"]["finalizers"] = ["example.com/wait"]
@@ -162,20 +163,17 @@ async def test_in_the_foreground_an_owner_waits_no_longer_for_what_is_no_longer_
     await eventually(
         lambda: api.get(f"{CONFIG_MAPS}/child"), lambda child: "deletionTimestamp" in child["metadata"]
     )
+
+
+async def test_in_the_foreground_an_owner_waits_no_longer_for_what_is_no_longer_its_own(api):
+    await an_owner_that_waits(api)
     await api.patch(f"{CONFIG_MAPS}/child", {"metadata": {"ownerReferences": None}})
     await api.gone(f"{CONFIG_MAPS}/owner")
     assert await exists(api, "child")
 
 
 async def test_in_the_foreground_an_owner_is_told_of_a_dependent_that_left_it_with_its_last_finalizer(api):
-    owner = await an_owner(api)
-    child = owned_by(owner, block=True)
-    child["metadata"]["finalizers"] = ["example.com/wait"]
-    await api.post(CONFIG_MAPS, child)
-    await api.delete(f"{CONFIG_MAPS}/owner", {"propagationPolicy": "Foreground"})
-    await eventually(
-        lambda: api.get(f"{CONFIG_MAPS}/child"), lambda child: "deletionTimestamp" in child["metadata"]
-    )
+    await an_owner_that_waits(api)
     await api.patch(f"{CONFIG_MAPS}/child", {"metadata": {"ownerReferences": None, "finalizers": None}})
     await api.gone(f"{CONFIG_MAPS}/owner")
 
