@@ -10,7 +10,8 @@ from pathlib import Path
 from deadlines import patience
 from kai_local.processes import probes
 from kai_local.processes.ports import LOOPBACK, free_ports
-from kai_local.processes.supervisor import Program, Supervisor
+from kai_local.processes.programs import Program
+from kai_local.processes.supervisor import Supervisor
 from kai_local.real import binaries
 from kai_local.real.programs import ControlPlane
 

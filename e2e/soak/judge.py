@@ -17,7 +17,7 @@ from e2e.soak.rules.telling import Mistake, mistakes_are_told
 #: For so long after trouble has ended it may still be felt; on an idle machine.
 GRACE_SECONDS = 12.0
 #: Programs that stand in for a cluster: what they say is not the product's.
-SURROUNDINGS = frozenset({"apiserver", "machinery", "redis", "supervisor", "prepare"})
+SURROUNDINGS = frozenset({"apiserver", "fork-server", "machinery", "redis", "supervisor", "prepare"})
 #: What a process says last that ends and is started anew, since the API server is away for too long:
 #: a leader that could not renew its lease, and one that has just begun and was never answered.
 _GAVE_UP = ("leadership lost", "\nerror: get version: ", "accepts connections but does not answer")

@@ -19,7 +19,10 @@ from kai_local.processes.records import ProcessRecord
 LOOK_SECONDS = 0.5
 #: Everything that is not a service of ours: the control plane, the nodes, and who started them.
 SURROUNDINGS = frozenset(
-    {"supervisor", "apiserver", "etcd", "controllers", "kwok", "devices", "machinery", "node-agent", "redis"}
+    {
+        *("supervisor", "fork-server", "node-agent", "pod-fork-server"),
+        *("apiserver", "etcd", "controllers", "kwok", "devices", "machinery", "redis"),
+    }
 )
 #: Not counted: held open or renewed at a steady pace, whatever the load.
 _STEADY_VERBS, _STEADY_RESOURCES = frozenset({"watch"}), frozenset({"leases"})

@@ -27,8 +27,9 @@ from kai_local.node import traces
 from kai_local.processes import probes
 from kai_local.processes.identity import ProcessIdentity
 from kai_local.processes.ports import LOOPBACK, free_ports, require_free
+from kai_local.processes.programs import Child, Program
 from kai_local.processes.records import ProcessRecord
-from kai_local.processes.supervisor import Child, Program, Supervisor
+from kai_local.processes.supervisor import Supervisor
 from kai_local.services.suite import Suite, plan
 
 _START_PATIENCE = 60.0
@@ -142,13 +143,14 @@ class Cluster:
         """Do ``work``, but give it up when the cluster is to end."""
         working = asyncio.ensure_future(work)
         stopping = asyncio.ensure_future(self.stopping.wait())
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if not working.done():
-            working.cancel()
-            await asyncio.wait({working})
-        if not working.cancelled():
-            working.result()
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            working.cancel()  # which is nothing to one that is done
+            [outcome] = await asyncio.gather(working, return_exceptions=True)
+        if isinstance(outcome, Exception):
+            raise outcome
 
     # --- up ------------------------------------------------------------------------------------
     async def _come_up(self) -> None:
@@ -379,9 +381,7 @@ class Cluster:
     def _note(self, child: Child) -> None:
         if child.program.name not in self._supervisor.children:
             return  # one that only does its work and ends
-        records = {record.name: record for record in self._record.processes}
-        records[child.program.name] = ProcessRecord.of(child)
-        self._record.processes = list(records.values())
+        self._record.processes = self._supervisor.records()
         self._write()
 
     def _write(self) -> None:
@@ -436,7 +436,7 @@ def count_of(number: int, thing: str) -> str:
 def _own_record() -> ProcessRecord:
     identity = ProcessIdentity.of(os.getpid())
     assert identity is not None
-    return ProcessRecord("supervisor", "ready", identity.pid, identity.started, time.time())
+    return ProcessRecord.of_running("supervisor", identity, time.time())
 
 
 def admin_entry(files: ClusterFiles) -> Entry:

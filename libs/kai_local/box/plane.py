@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from kai_local.processes.supervisor import Program, Supervisor
+from kai_local.processes.programs import Program
+from kai_local.processes.supervisor import Supervisor
 
 
 class Plane(Protocol):

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from kai_local.processes import probes
 from kai_local.processes.ports import LOOPBACK
-from kai_local.processes.supervisor import Program, Supervisor
+from kai_local.processes.programs import Program
+from kai_local.processes.supervisor import Supervisor
 
 _PATIENCE = 60.0
 _MACHINERY = "machinery"

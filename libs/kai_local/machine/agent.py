@@ -7,6 +7,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -38,8 +39,8 @@ from kai_local.machine.program import program_of
 from kai_local.machine.reports import Reports
 from kai_local.machine.routes import Backend, route
 from kai_local.parts.this_machine import NODE, SELECTOR
-from kai_local.processes.records import ProcessRecord
-from kai_local.processes.supervisor import Child, State, Supervisor
+from kai_local.processes.programs import Child, State
+from kai_local.processes.supervisor import Supervisor
 
 _WORKERS = 32
 _REGISTER_EVERY = 10.0
@@ -68,7 +69,9 @@ class Machine:
         self._reserved: set[str] = set()
         self._work: WorkQueue[str] = WorkQueue("pods", maximum_backoff=5.0)
         self._reports = Reports(client)
-        self._supervisor = Supervisor(options.logs, on_change=self._child_changed)
+        self._supervisor = Supervisor(
+            options.logs, on_change=self._child_changed, fork_server="pod-fork-server"
+        )
         self._tasks = asyncio.TaskGroup()
 
     async def run(self) -> None:
@@ -345,7 +348,7 @@ class Machine:
 
     def _write_record(self) -> None:
         """For ``kai local status``."""
-        records = [ProcessRecord.of(child) for _, child in sorted(self._supervisor.children.items())]
+        records = sorted(self._supervisor.records(), key=attrgetter("name"))
         fresh = self._options.record.with_suffix(".new")
         fresh.write_bytes(msgspec.json.encode(records))
         fresh.replace(self._options.record)

@@ -15,7 +15,7 @@ from kai_local.machine.hosted import Hosted
 from kai_local.machine.launch import CannotLaunch, Check, Manifest, Surroundings, write_mounts
 from kai_local.machine.program import probe_of
 from kai_local.machine.reports import Reports
-from kai_local.processes.supervisor import State
+from kai_local.processes.programs import State
 
 _MOUNTS_EVERY: Final = 30.0
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kai_local.machine import status
 from kai_local.machine.launch import Launch, Manifest
-from kai_local.processes.supervisor import Child
+from kai_local.processes.programs import Child
 
 
 @dataclass(slots=True)

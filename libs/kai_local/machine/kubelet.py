@@ -12,7 +12,7 @@ from aiohttp import web
 
 from kai.runtime import certificates
 from kai_local.parts.this_machine import NODE
-from kai_local.processes.supervisor import Child
+from kai_local.processes.programs import Child
 
 _LOOK_EVERY = 0.2
 _REFUSED = ("sinceSeconds", "sinceTime", "timestamps")

@@ -8,7 +8,7 @@ from kai_local.machine import status
 from kai_local.machine.launch import Check, Launch, Manifest
 from kai_local.processes import probes
 from kai_local.processes.probes import Probe
-from kai_local.processes.supervisor import Program
+from kai_local.processes.programs import Program
 
 #: How pods name the port at which they answer people.
 _API: Final = "https"

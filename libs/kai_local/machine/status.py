@@ -8,7 +8,7 @@ from typing import Any
 from kai.snapshot.times import rfc3339
 from kai_local.machine.launch import Manifest
 from kai_local.processes.ports import LOOPBACK
-from kai_local.processes.supervisor import Child, Run, State
+from kai_local.processes.programs import Child, Run, State
 
 Json = dict[str, Any]
 _KILLED_BY = 128

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from kai_local.processes import probes
-from kai_local.processes.supervisor import Program
+from kai_local.processes.programs import Program
 
 DOMAIN: Final = "cluster.local"
 _READY_PORT: Final = 8181

@@ -17,7 +17,8 @@ from kai_local.node.marks import Marks
 from kai_local.node.needs import cni_folder
 from kai_local.node.room import Room, held_by
 from kai_local.processes import probes
-from kai_local.processes.supervisor import Program, Supervisor
+from kai_local.processes.programs import Program
+from kai_local.processes.supervisor import Supervisor
 
 _START_PATIENCE: Final = 60.0
 _LEAN: Final = {"MALLOC_ARENA_MAX": "2"}

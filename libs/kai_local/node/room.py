@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kai_local.processes.probes import Probe
-from kai_local.processes.supervisor import Program
+from kai_local.processes.programs import Program
 
 #: Folders of a node that are kept on disk, and where they are seen in its room. Images and containers are in
 #: memory: tens of thousands of files, which some disks take minutes to remove.

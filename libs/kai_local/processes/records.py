@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from kai_local.processes.identity import ProcessIdentity
-
-if TYPE_CHECKING:
-    from kai_local.processes.supervisor import Child
+from kai_local.processes.programs import Child
 
 
 class ProcessRecord(msgspec.Struct, omit_defaults=True):
@@ -42,6 +38,11 @@ class ProcessRecord(msgspec.Struct, omit_defaults=True):
             api_address=child.program.api_address,
             health=child.program.health,
         )
+
+    @classmethod
+    def of_running(cls, name: str, identity: ProcessIdentity, started_at: float) -> ProcessRecord:
+        """A process that runs, and of which no more is to be known."""
+        return cls(name, "ready", identity.pid, identity.started, started_at)
 
     @property
     def identity(self) -> ProcessIdentity | None:

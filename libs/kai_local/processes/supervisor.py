@@ -1,25 +1,27 @@
 """Running a set of programs as one: started, watched, restarted when they crash, and ended together.
 
-Each program has its own process group and log file. When the supervising process is gone, even by
-``kill -9``, the kernel ends the programs (Linux).
+Each program has its own process group and log file. Modules of ours are forked from a process that has
+imported them (Linux), all else is executed. When the supervising process is gone, even by ``kill -9``, the
+kernel ends the programs (Linux).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import enum
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from kai.session.parents import ends_with_parent
+from kai_local.processes.forked import ForkedProcess, Forking, is_forked
 from kai_local.processes.identity import ProcessIdentity
-from kai_local.processes.probes import Probe
+from kai_local.processes.programs import Child, Program, Run, State
+from kai_local.processes.records import ProcessRecord
 from kai_local.processes.slowness import slowness
 
 _FIRST_BACKOFF = 0.5
@@ -31,78 +33,19 @@ _LOOK_AT_MACHINE_EVERY = 5.0
 _LOG_TAIL = 15
 _LONGEST_LINE = 2**20
 
+_Process = asyncio.subprocess.Process | ForkedProcess
+
 
 class ProcessFailed(Exception):
     """A program did not become ready. Names it and quotes the end of its log."""
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What to run. ``environment`` is added to the supervisor's own; ``ready`` says when it serves."""
-
-    name: str
-    command: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    ready: Probe | None = None
-    address: str = ""
-    #: Where it serves snapshots, if it does.
-    debug_address: str = ""
-    #: Where it answers people's questions over HTTP, if it does.
-    api_address: str = ""
-    #: URL at which a service tells whether it is ready, and what people should know.
-    health: str = ""
-    stop_after: float = 10.0
-    #: Whether it is not started again after it has ended with a status.
-    is_final: Callable[[int], bool] = lambda status: False
-
-
-class State(enum.StrEnum):
-    """Where a child is in its life."""
-
-    STARTING = "starting"
-    READY = "ready"
-    CRASHED = "crashed"
-    STOPPED = "stopped"
-
-
-@dataclass(slots=True)
-class Run:
-    """One process of a program. ``log``: where in the log it begins and, once it has ended, ends (bytes)."""
-
-    started_at: float
-    log: tuple[int, int | None]
-    ended_at: float = 0.0
-    exit_status: int | None = None
-
-
-@dataclass(slots=True)
-class Child:
-    """A program being run. ``identity`` is that of the current process, ``None`` between two of them.
-
-    ``run`` is the current process or, between two, the one that ended; ``previous`` the one before.
-    """
-
-    program: Program
-    log: Path
-    state: State = State.STARTING
-    identity: ProcessIdentity | None = None
-    restarts: int = 0
-    exit_status: int | None = None
-    started_at: float = 0.0
-    run: Run | None = None
-    previous: Run | None = None
-    #: Seconds until it is started again, where it is between two processes.
-    backoff: float = 0.0
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[None] | None = None
 
 
 class Supervisor:
     """Owns the children. Use as a context manager: on leaving, whatever still runs is ended.
 
     ``on_change`` is called, in the loop, whenever a child's state changes, and ``on_line`` for each line that
-    a child writes; without it what they write goes straight to their logs.
+    a child writes; without it what they write goes straight to their logs. ``fork_server``: what the process
+    is called that forks modules of ours.
     """
 
     def __init__(
@@ -112,13 +55,17 @@ class Supervisor:
         on_change: Callable[[Child], None] = lambda child: None,
         on_line: Callable[[Child, bytes], None] | None = None,
         death_signal: signal.Signals = signal.SIGKILL,
+        fork_server: str = "fork-server",
     ) -> None:
         self.children: dict[str, Child] = {}
         self._log_directory = log_directory
         self._on_change = on_change
         self._on_line = on_line
         self._before_exec = ends_with_parent(death_signal)
+        self._forking = Forking(log_directory / f"{fork_server}.log", death_signal)
+        self._fork_server = fork_server
         self._tasks = asyncio.TaskGroup()
+        self._hurried = False
 
     async def __aenter__(self) -> Self:
         self._log_directory.mkdir(parents=True, exist_ok=True)
@@ -128,6 +75,15 @@ class Supervisor:
     async def __aexit__(self, *failure: object) -> None:
         await self.stop(list(self.children))
         await self._tasks.__aexit__(None, None, None)
+        await self._forking.end()
+
+    def records(self) -> list[ProcessRecord]:
+        """All processes that there are by now, also the one that is there for the others."""
+        found = [ProcessRecord.of(child) for child in self.children.values()]
+        server = self._forking.server
+        if server is not None and server.identity is not None:
+            found.append(ProcessRecord.of_running(self._fork_server, server.identity, server.started_at))
+        return found
 
     def start(self, program: Program) -> Child:
         """Run ``program`` from now on; does not wait for it."""
@@ -178,6 +134,7 @@ class Supervisor:
 
     def kill(self) -> None:
         """End all at once, for somebody who cannot wait; :meth:`stop` still has to be awaited."""
+        self._hurried = True
         for child in self.children.values():
             child.stopping.set()
             if child.identity is not None:
@@ -217,26 +174,15 @@ class Supervisor:
 
     async def _run_once(self, child: Child) -> None:
         """One process from start to end."""
-        program = child.program
-        with child.log.open("ab") as log:
-            began_at = log.tell()
-            process = await asyncio.create_subprocess_exec(
-                *program.command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log if self._on_line is None else asyncio.subprocess.PIPE,
-                stderr=log if self._on_line is None else asyncio.subprocess.STDOUT,
-                limit=_LONGEST_LINE,
-                env={**os.environ, **program.environment},
-                start_new_session=True,
-                preexec_fn=self._before_exec,
-            )
+        began_at = child.log.stat().st_size if child.log.exists() else 0
+        process, lines = await self._start_process(child)
         child.identity = ProcessIdentity.of(process.pid)
         child.started_at = time.time()
         child.previous, child.run = child.run, Run(child.started_at, (began_at, None))
         self._become(child, State.STARTING)
         beside = [asyncio.create_task(self._probe(child))]
-        if process.stdout is not None:
-            beside.append(asyncio.create_task(self._relay(child, process.stdout)))
+        if lines is not None:
+            beside.append(asyncio.create_task(self._relay(child, lines)))
         try:
             await self._wait_end(child, process)
         finally:
@@ -246,7 +192,37 @@ class Supervisor:
             child.run.exit_status, child.run.ended_at = process.returncode, time.time()
             child.run.log = (began_at, child.log.stat().st_size if child.log.exists() else began_at)
 
-    async def _wait_end(self, child: Child, process: asyncio.subprocess.Process) -> None:
+    async def _start_process(self, child: Child) -> tuple[_Process, asyncio.StreamReader | None]:
+        """The process of a program, and what it writes if that does not go straight to its log."""
+        if self._on_line is None:
+            with child.log.open("ab") as log:
+                return await self._launch(child.program, log.fileno()), None
+        reading, writing = os.pipe()
+        lines = asyncio.StreamReader(limit=_LONGEST_LINE)
+        loop, protocol = asyncio.get_running_loop(), asyncio.StreamReaderProtocol(lines)
+        await loop.connect_read_pipe(lambda: protocol, os.fdopen(reading, "rb", buffering=0))
+        try:
+            return await self._launch(child.program, writing), lines
+        finally:
+            os.close(writing)
+
+    async def _launch(self, program: Program, output: int) -> _Process:
+        environment = {**os.environ, **program.environment}
+        if is_forked(program.command):
+            forked = await self._forking.start(program.command, environment, output)
+            if forked is not None:
+                return forked
+        return await asyncio.create_subprocess_exec(
+            *program.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=self._before_exec,
+        )
+
+    async def _wait_end(self, child: Child, process: _Process) -> None:
         ending = asyncio.ensure_future(process.wait())
         stopping = asyncio.ensure_future(child.stopping.wait())
         try:
@@ -254,12 +230,14 @@ class Supervisor:
             if not ending.done():
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
-                await asyncio.wait({ending}, timeout=child.program.stop_after)
+                await asyncio.wait({ending}, timeout=0 if self._hurried else child.program.stop_after)
         finally:
             stopping.cancel()
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)  # whatever the program itself has left
             await ending
+            if isinstance(process, ForkedProcess):
+                process.release()
 
     async def _probe(self, child: Child) -> None:
         ready = child.program.ready

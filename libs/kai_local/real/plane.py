@@ -12,7 +12,8 @@ from kai_local.kubelet.nodes import NodeShape
 from kai_local.node import needs
 from kai_local.node.nodes import Nodes
 from kai_local.processes.ports import free_ports
-from kai_local.processes.supervisor import Program, Supervisor
+from kai_local.processes.programs import Program
+from kai_local.processes.supervisor import Supervisor
 from kai_local.real import binaries
 from kai_local.real.programs import ControlPlane
 

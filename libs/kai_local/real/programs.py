@@ -11,7 +11,7 @@ from pathlib import Path
 from kai_local.node.kubelet import REAL_LABEL
 from kai_local.processes import probes
 from kai_local.processes.ports import LOOPBACK, free_ports
-from kai_local.processes.supervisor import Program
+from kai_local.processes.programs import Program
 from kai_local.real import credentials
 
 _EGRESS = "egress.yaml"

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from kai_local.processes.supervisor import Child, State, Supervisor
+from kai_local.processes.programs import Child, State
+from kai_local.processes.supervisor import Supervisor
 
 
 @asynccontextmanager

@@ -26,7 +26,8 @@ from kai_local.errors import ClusterError
 from kai_local.installation import bootstrap, webhooks
 from kai_local.processes import probes
 from kai_local.processes.ports import PortInUse, require_free
-from kai_local.processes.supervisor import Child, ProcessFailed, Program, State, Supervisor
+from kai_local.processes.programs import Child, Program, State
+from kai_local.processes.supervisor import ProcessFailed, Supervisor
 from kai_local.services.readiness import serve_readiness
 from kai_local.services.suite import USUAL, SuiteOptions, plan
 

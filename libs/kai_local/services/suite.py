@@ -12,7 +12,7 @@ from typing import Final
 from kai.model import names
 from kai_local.processes import probes
 from kai_local.processes.ports import LOOPBACK, free_ports
-from kai_local.processes.supervisor import Program
+from kai_local.processes.programs import Program
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class Installed:
         if process is None or not process.pid:
             return []
         try:
-            return psutil.Process(process.pid).cmdline()
+            return " ".join(psutil.Process(process.pid).cmdline()).split()
         except psutil.NoSuchProcess:
             return []
 

@@ -7,7 +7,8 @@ import pytest
 
 from deadlines import eventually
 from kai_local.machine.status import Before, exit_code, of_process, over, waiting
-from kai_local.processes.supervisor import Child, Program, Run, State, Supervisor
+from kai_local.processes.programs import Child, Program, Run, State
+from kai_local.processes.supervisor import Supervisor
 
 NOW = 1_700_000_000.0
 POD = {

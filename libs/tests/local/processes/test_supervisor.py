@@ -6,20 +6,44 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from deadlines import eventually, patience
+from kai_local.processes.forked import is_forked
 from kai_local.processes.identity import ProcessIdentity
 from kai_local.processes.ports import PortInUse, free_ports, is_free, require_free
 from kai_local.processes.probes import http_status
-from kai_local.processes.supervisor import Child, ProcessFailed, Program, State, Supervisor
+from kai_local.processes.programs import Child, Program, State
+from kai_local.processes.supervisor import ProcessFailed, Supervisor
 
 pytestmark = pytest.mark.integration
 
 
-def a_program(name: str, code: str, **options: object) -> Program:
-    return Program(name, (sys.executable, "-c", textwrap.dedent(code)), **options)  # type: ignore[arg-type]
+class MakeProgram(Protocol):
+    def __call__(self, name: str, code: str, **options: object) -> Program: ...
+
+
+@pytest.fixture(params=["executed", "forked"])
+def a_program(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> MakeProgram:
+    """Makes programs from code; as modules of ours, which are forked, or as code, which is executed."""
+    folder = tmp_path_factory.mktemp("modules")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *sys.path]))
+
+    def make(name: str, code: str, **options: object) -> Program:
+        command = (sys.executable, "-c", textwrap.dedent(code))
+        if request.param == "forked":
+            module = f"kai_test_{name}"
+            body = f"exec({textwrap.dedent(code)!r}, {{'__name__': '__main__'}})"
+            (folder / f"{module}.py").write_text(f"def main():\n    {body}\n")
+            command = (sys.executable, "-m", module)
+        assert is_forked(command) == (request.param == "forked" and sys.platform == "linux")
+        return Program(name, command, **options)  # type: ignore[arg-type]
+
+    return make
 
 
 UP = "import time; print('up', flush=True); time.sleep(600)"
@@ -39,7 +63,9 @@ def exists(path: Path, text: str = "") -> object:
     return ask
 
 
-async def test_output_goes_to_a_log_of_its_own_and_all_end_on_leaving(tmp_path: Path) -> None:
+async def test_output_goes_to_a_log_of_its_own_and_all_end_on_leaving(
+    tmp_path: Path, a_program: MakeProgram
+) -> None:
     async with Supervisor(tmp_path) as supervisor:
         ready = exists(tmp_path / "a.log", "hello")
         supervisor.start(a_program("a", f"print('hello', flush=True); {RUNS_ON}", ready=ready))
@@ -51,7 +77,7 @@ async def test_output_goes_to_a_log_of_its_own_and_all_end_on_leaving(tmp_path: 
     assert {child.state for child in supervisor.children.values()} == {State.STOPPED}
 
 
-async def test_a_killed_program_comes_back_as_another_process(tmp_path: Path) -> None:
+async def test_a_killed_program_comes_back_as_another_process(tmp_path: Path, a_program: MakeProgram) -> None:
     async with Supervisor(tmp_path) as supervisor:
         child = supervisor.start(a_program("a", RUNS_ON))
         await supervisor.wait_ready(["a"], patience())
@@ -63,7 +89,9 @@ async def test_a_killed_program_comes_back_as_another_process(tmp_path: Path) ->
         assert child.identity != first
 
 
-async def test_a_program_that_keeps_crashing_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
+async def test_a_program_that_keeps_crashing_is_named_with_the_end_of_its_log(
+    tmp_path: Path, a_program: MakeProgram
+) -> None:
     async with Supervisor(tmp_path) as supervisor:
         never = exists(tmp_path / "nowhere")
         supervisor.start(a_program("bad", "import sys; sys.exit('port 1 is in use')", ready=never))
@@ -71,7 +99,7 @@ async def test_a_program_that_keeps_crashing_is_named_with_the_end_of_its_log(tm
             await supervisor.wait_ready(["bad"], patience())
 
 
-async def test_a_program_that_is_never_ready_is_named(tmp_path: Path) -> None:
+async def test_a_program_that_is_never_ready_is_named(tmp_path: Path, a_program: MakeProgram) -> None:
     async with Supervisor(tmp_path) as supervisor:
         supervisor.start(a_program("slow", RUNS_ON, ready=exists(tmp_path / "nowhere")))
         with pytest.raises(ProcessFailed, match=r"slow is not ready after \d+ s"):
@@ -79,7 +107,7 @@ async def test_a_program_that_is_never_ready_is_named(tmp_path: Path) -> None:
 
 
 async def test_on_a_slow_machine_programs_are_waited_for_longer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, a_program: MakeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kai_local.processes.supervisor.slowness", lambda: 1e6 * patience())
     async with Supervisor(tmp_path) as supervisor:
@@ -88,7 +116,9 @@ async def test_on_a_slow_machine_programs_are_waited_for_longer(
         assert child.state is State.READY
 
 
-async def test_a_program_that_ignores_the_request_to_end_is_killed(tmp_path: Path) -> None:
+async def test_a_program_that_ignores_the_request_to_end_is_killed(
+    tmp_path: Path, a_program: MakeProgram
+) -> None:
     async with Supervisor(tmp_path) as supervisor:
         program = a_program("deaf", IGNORES_TERM, ready=exists(tmp_path / "deaf.log", "up"), stop_after=0.2)
         child = supervisor.start(program)
@@ -97,7 +127,7 @@ async def test_a_program_that_ignores_the_request_to_end_is_killed(tmp_path: Pat
         assert child.exit_status == -signal.SIGKILL
 
 
-async def test_what_a_program_started_itself_ends_with_it(tmp_path: Path) -> None:
+async def test_what_a_program_started_itself_ends_with_it(tmp_path: Path, a_program: MakeProgram) -> None:
     code = f"""
         import subprocess, sys, time
         print(subprocess.Popen([sys.executable, "-c", {RUNS_ON!r}]).pid, flush=True)
@@ -112,7 +142,7 @@ async def test_what_a_program_started_itself_ends_with_it(tmp_path: Path) -> Non
     await eventually(lambda: not grandchild.alive)
 
 
-async def test_changes_are_told_in_order(tmp_path: Path) -> None:
+async def test_changes_are_told_in_order(tmp_path: Path, a_program: MakeProgram) -> None:
     seen: list[State] = []
 
     def note(child: Child) -> None:
@@ -125,14 +155,16 @@ async def test_changes_are_told_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of their parent's end")
-def test_nothing_survives_a_kill_of_the_supervising_process(tmp_path: Path) -> None:
+def test_nothing_survives_a_kill_of_the_supervising_process(tmp_path: Path, a_program: MakeProgram) -> None:
+    command = a_program("a", IGNORES_TERM).command
     code = f"""
-        import asyncio, sys
+        import asyncio
         from pathlib import Path
-        from kai_local.processes.supervisor import Program, Supervisor
+        from kai_local.processes.programs import Program
+        from kai_local.processes.supervisor import Supervisor
         async def main():
             async with Supervisor(Path({str(tmp_path)!r})) as supervisor:
-                child = supervisor.start(Program("a", (sys.executable, "-c", {IGNORES_TERM!r})))
+                child = supervisor.start(Program("a", {command!r}))
                 await supervisor.wait_ready(["a"], {patience()})
                 print(child.identity.pid, flush=True)
                 await asyncio.sleep(600)
@@ -178,7 +210,7 @@ async def test_a_probe_of_nobody_is_no_answer() -> None:
     assert await http_status(f"http://127.0.0.1:{free_ports(1)[0]}/readyz") == 0
 
 
-async def test_each_line_can_be_had_as_it_comes(tmp_path: Path) -> None:
+async def test_each_line_can_be_had_as_it_comes(tmp_path: Path, a_program: MakeProgram) -> None:
     lines: list[tuple[str, bytes]] = []
     async with Supervisor(
         tmp_path, on_line=lambda child, line: lines.append((child.program.name, line))
@@ -189,7 +221,7 @@ async def test_each_line_can_be_had_as_it_comes(tmp_path: Path) -> None:
     assert (tmp_path / "a.log").read_text() == "one\ntwo\n"
 
 
-async def test_something_that_ends_by_itself_must_end_well(tmp_path: Path) -> None:
+async def test_something_that_ends_by_itself_must_end_well(tmp_path: Path, a_program: MakeProgram) -> None:
     async with Supervisor(tmp_path) as supervisor:
         await supervisor.run_to_end(a_program("good", "print('done')"))
         with pytest.raises(ProcessFailed, match=r"(?s)bad failed with status 3.*why"):
