@@ -140,6 +140,10 @@ async def test_what_runs_goes_on_while_one_is_exchanged_for_the_other_and_back(c
     # A cluster without us, on which the original has placed work.
     await follow(cluster, "back", helm_program)
     await cluster.eventually(lambda: left(cluster), lambda found: not found, what="nothing of ours is left")
+    # Or what is applied now would be our account, which goes a moment after the Config that it is of.
+    await cluster.eventually(
+        lambda: accounts(cluster), lambda found: not found, what="our account of reservation pods is gone"
+    )
     where = f"t-{uuid.uuid4().hex[:8]}"
     await cluster.apply(as_yaml(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where}},
@@ -315,6 +319,13 @@ async def devices(cluster) -> dict[str, tuple[str, int, str]]:
         )
         for pod in await cluster.client.list(PODS, namespace=RESERVATIONS)
     }
+
+
+async def accounts(cluster) -> list[str]:
+    """Names of the accounts of reservation pods."""
+    found = await cluster.client.list(SERVICE_ACCOUNTS, namespace=RESERVATIONS)
+    names_there = (each["metadata"]["name"] for each in found)
+    return [name for name in names_there if name == names.RESERVATION_SERVICE_ACCOUNT]
 
 
 async def reservation_account(cluster) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -158,7 +159,7 @@ class _Siege:
         async with aiohttp.ClientSession() as session:
             while True:
                 now = self._watcher.frame()
-                self._slowness.append((now.at, deadlines.slowness()))
+                self._slowness.append((now.at, deadlines.slowness(at_most=math.inf)))
                 self._meter.look()
                 self._judge.look(before, self._grants.as_granted(now), self._meter.restarts)
                 self._judge.read(before, now, self._logs.fresh())
@@ -189,7 +190,7 @@ class _Siege:
         between = [
             slowness for at, slowness in self._slowness if begin - LOOK_SECONDS <= at <= end + LOOK_SECONDS
         ]
-        return max(between, default=deadlines.slowness())
+        return max(between, default=deadlines.slowness(at_most=math.inf))
 
     def _tell(self, now: Frame) -> None:
         minutes, seconds = divmod(int(now.at), 60)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from e2e import debian
+from kai_local.processes.slowness import slowness
 
 #: Nothing is pulled, so nobody's signature is asked for.
 _POLICY: Final = {"default": [{"type": "insecureAcceptAnything"}]}
@@ -46,8 +47,9 @@ class Buildah:
         """What a command printed; ``text`` is its input.
 
         Raises:
-            BuildFailed: it failed, or was not done within ``seconds``.
+            BuildFailed: it failed, or was not done within ``seconds`` of a quick machine that is idle.
         """
+        patience = seconds * slowness()
         store = (
             f"--root={self.folder / 'storage'}", f"--runroot={self.folder / 'run'}",
             "--storage-driver=overlay", f"--registries-conf={self.folder / 'registries.conf'}",
@@ -58,11 +60,11 @@ class Buildah:
                 input=text,
                 capture_output=True,
                 text=True,
-                timeout=seconds,
+                timeout=patience,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise BuildFailed(f"buildah {command}: no end within {seconds:g} s") from error
+            raise BuildFailed(f"buildah {command}: no end within {patience:.0f} s") from error
         if done.returncode != 0:
             said = "\n".join(f"{done.stdout}\n{done.stderr}".strip().splitlines()[-_LAST_LINES:])
             raise BuildFailed(f"buildah {command} ended with status {done.returncode}:\n{said}")

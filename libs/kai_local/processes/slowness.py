@@ -17,12 +17,13 @@ SLOWEST: Final = 5.0
 _WORK_SECONDS: Final = 0.01
 
 
-def slowness() -> float:
+def slowness(*, at_most: float = SLOWEST) -> float:
     """How many times longer work takes here now: the machine's speed, and how many want each of its cores.
 
-    1 on a quick machine that is idle; 2 where four processes wanted two cores during the last minute.
+    1 on a quick machine that is idle; 2 where four processes wanted two cores during the last minute. Whoever
+    does not wait but judges how long something took needs it however large it is: ``at_most=math.inf``.
     """
-    return min(SLOWEST, max(1.0, speed()) * max(1.0, os.getloadavg()[0] / cores()))
+    return min(at_most, max(1.0, speed()) * max(1.0, os.getloadavg()[0] / cores()))
 
 
 @functools.cache

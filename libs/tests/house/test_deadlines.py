@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,6 +55,14 @@ def test_patience_grows_with_what_the_machine_has_to_do_and_with_what_is_asked_f
     machine.setenv(VARIABLE, asked_for)
     assert patience() == pytest.approx(BASE_SECONDS * expected)
     assert patience(2) == pytest.approx(2 * BASE_SECONDS * expected)
+
+
+def test_a_judge_knows_how_slow_the_machine_is_where_nobody_would_wait_so_long(
+    machine: pytest.MonkeyPatch,
+) -> None:
+    machine.setattr("os.getloadavg", lambda: (14.0, 0.0, 0.0))
+    assert slowness_of_machine.slowness(at_most=math.inf) == pytest.approx(7.0)
+    assert slowness_of_machine.slowness() == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize("text", ["much", "0", "-1"])
