@@ -166,6 +166,13 @@ def up(
         list[str] | None,
         typer.Option("--flag", metavar="SERVICE:FLAG=VALUE", help="A flag for a service; repeatable."),
     ] = None,
+    fork: Annotated[
+        bool,
+        typer.Option(
+            help="Fork processes from one that has imported what they need. With --no-fork each is executed, "
+            "which takes longer, and holds as much memory as in a container."
+        ),
+    ] = True,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when it is up.")] = False,
     page: Annotated[
         bool, typer.Option("--ui", help="Open the page over it, as `kai ui` does; Ctrl-C ends both.")
@@ -190,6 +197,7 @@ def up(
         chart=chart,
         runtime_config=runtime_config if real else _versions(runtime_config),
         projects=_projects(projects),
+        fork=fork,
         flags=_flags(flags or []),
     )
     _look_for_programs(_files(name), real=real, chart=chart, kubelets=kubelets)

@@ -83,7 +83,8 @@ def cluster(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
         kubeconfig = Path(folder) / "kubeconfig"
         flags = (f"--nodes={options.nodes}", f"--binders={options.binders}", f"--kubeconfig={kubeconfig}")
         plane = () if options.embedded else ("--real",)
-        kai("local", "up", f"--name={name}", *flags, *plane, "--detach")
+        # Executed, as each is in its container: what forked ones share would be counted with each of them.
+        kai("local", "up", f"--name={name}", *flags, *plane, "--no-fork", "--detach")
         try:
             yield name, kubeconfig
         finally:

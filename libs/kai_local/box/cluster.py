@@ -59,7 +59,7 @@ class Cluster:
         self._options = options
         self._progress = progress
         self._files = ClusterFiles.of(options.name)
-        self._supervisor = Supervisor(self._files.logs, on_change=self._note)
+        self._supervisor = Supervisor(self._files.logs, on_change=self._note, fork=options.fork)
         self._record = ClusterRecord(
             name=options.name,
             phase="starting",
@@ -318,6 +318,7 @@ class Cluster:
             egress=self._egress,
             ready_file=ready_file,
             ours=ours,
+            fork=self._options.fork,
         )
         return Program(
             "node-agent",

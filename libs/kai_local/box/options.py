@@ -38,6 +38,8 @@ class ClusterOptions:
     chart: bool = False
     #: Which versions the API server has where there are several, as kube-apiserver's flag says it.
     runtime_config: str = ""
+    #: Start modules of ours from a process that has imported them, instead of executing each.
+    fork: bool = True
     #: Other projects whose operators are played.
     projects: tuple[str, ...] = ()
 

@@ -70,7 +70,7 @@ class Machine:
         self._work: WorkQueue[str] = WorkQueue("pods", maximum_backoff=5.0)
         self._reports = Reports(client)
         self._supervisor = Supervisor(
-            options.logs, on_change=self._child_changed, fork_server="pod-fork-server"
+            options.logs, on_change=self._child_changed, fork_server="pod-fork-server", fork=options.fork
         )
         self._tasks = asyncio.TaskGroup()
 

@@ -14,7 +14,8 @@ class MachineOptions(msgspec.Struct, frozen=True):
 
     ``egress``: where the API server asks for a way to the pods, ``host:port`` or the path of a Unix socket.
     ``record``: the file that says which processes run, for ``kai local status``.
-    ``ours``: arguments that name files of this machine and not of a pod.
+    ``ours``: arguments that name files of this machine and not of a pod. ``fork``: whether its processes are
+    forked where they can be.
     """
 
     kubeconfig: Path
@@ -24,6 +25,7 @@ class MachineOptions(msgspec.Struct, frozen=True):
     egress: str
     ready_file: Path
     ours: list[str] = []
+    fork: bool = True
 
     def command_line(self) -> tuple[str, ...]:
         """The command that runs them so."""

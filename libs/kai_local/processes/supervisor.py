@@ -45,7 +45,7 @@ class Supervisor:
 
     ``on_change`` is called, in the loop, whenever a child's state changes, and ``on_line`` for each line that
     a child writes; without it what they write goes straight to their logs. ``fork_server``: what the process
-    is called that forks modules of ours.
+    is called that forks modules of ours, unless without ``fork`` these are executed, too.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Supervisor:
         on_line: Callable[[Child, bytes], None] | None = None,
         death_signal: signal.Signals = signal.SIGKILL,
         fork_server: str = "fork-server",
+        fork: bool = True,
     ) -> None:
         self.children: dict[str, Child] = {}
         self._log_directory = log_directory
@@ -64,6 +65,7 @@ class Supervisor:
         self._before_exec = ends_with_parent(death_signal)
         self._forking = Forking(log_directory / f"{fork_server}.log", death_signal)
         self._fork_server = fork_server
+        self._forks = fork
         self._tasks = asyncio.TaskGroup()
         self._hurried = False
 
@@ -208,7 +210,7 @@ class Supervisor:
 
     async def _launch(self, program: Program, output: int) -> _Process:
         environment = {**os.environ, **program.environment}
-        if is_forked(program.command):
+        if self._forks and is_forked(program.command):
             forked = await self._forking.start(program.command, environment, output)
             if forked is not None:
                 return forked

@@ -179,6 +179,16 @@ async def test_where_no_server_stays_up_a_module_is_executed(
     assert "No module named kai_nowhere" in (tmp_path / "server.log").read_text()
 
 
+async def test_where_nothing_is_to_be_forked_a_module_is_executed(
+    tmp_path: Path, module: Callable[[str, str], tuple[str, ...]]
+) -> None:
+    text = TELLS + "\nif __name__ == '__main__':\n    main()\n"
+    async with Supervisor(tmp_path, fork=False) as supervisor:
+        its = await told(supervisor.start(Program("tells", module("kai_tells", text))))
+        assert its.imported_by == its.pid
+        assert [record.name for record in supervisor.records()] == ["tells"]
+
+
 async def test_an_id_means_the_same_process_until_it_is_released(
     tmp_path: Path, module: Callable[[str, str], tuple[str, ...]]
 ) -> None:
