@@ -16,7 +16,7 @@ with loading.of_a_service():
     from kai_local.apiserver.store.journal import JournalError
 
 
-def _arguments(argv: list[str] | None) -> argparse.Namespace:
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m kai_local.apiserver", description="A Kubernetes API server for one machine."
     )
@@ -59,7 +59,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         help="versions to serve, of groups that have several: resource.k8s.io",
     )
     parser.add_argument("--watch-window", type=int, default=1024, help="past changes kept for each resource")
-    return parser.parse_args(argv)
+    return parser.parse_args()
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
@@ -93,9 +93,12 @@ async def _serve(arguments: argparse.Namespace) -> None:
         await stop.wait()
 
 
-def main(argv: list[str] | None = None) -> int:
+def main() -> None:
     """Serve; the exit status is 0 after a signal, 2 for wrong flags, 1 when the address cannot be had."""
-    arguments = _arguments(argv)
+    sys.exit(_status_of(_arguments()))
+
+
+def _status_of(arguments: argparse.Namespace) -> int:
     if not arguments.listen.rpartition(":")[2].isdecimal():
         print(f"--listen: {arguments.listen!r} is not HOST:PORT", file=sys.stderr)  # noqa: T201
         return 2
@@ -118,4 +121,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -40,11 +40,10 @@ _ENVIRONMENT: Final = {
 
 def is_forked(command: Sequence[str]) -> bool:
     """Whether a command runs a module of ours, where processes can be forked and end with their parent."""
-    return (
-        sys.platform == "linux"
-        and tuple(command[:2]) == (sys.executable, "-m")
-        and command[2].partition(".")[0].startswith("kai_")
-    )
+    match command:
+        case [program, "-m", module, *_]:
+            return sys.platform == "linux" and program == sys.executable and module.startswith("kai_")
+    return False
 
 
 class ForkedProcess:

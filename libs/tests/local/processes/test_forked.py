@@ -12,7 +12,7 @@ import pytest
 
 from deadlines import eventually, patience
 from kai_local.processes import forked
-from kai_local.processes.forked import Forking
+from kai_local.processes.forked import Forking, is_forked
 from kai_local.processes.identity import ProcessIdentity
 from kai_local.processes.programs import Child, Program, State
 from kai_local.processes.supervisor import ProcessFailed, Supervisor
@@ -92,6 +92,22 @@ async def test_a_process_is_what_it_was_asked_to_be(
         assert its.child_signal == repr(signal.SIG_DFL)
         assert " ".join(psutil.Process(its.pid).cmdline()).strip() == " ".join(command)
         assert psutil.Process(its.pid).name() == "kai_tells"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        pytest.param([sys.executable, "-m", "kai_binder", "--x=1"], True, id="one of ours"),
+        pytest.param([sys.executable, "-m", "kai_local.apiserver"], True, id="a room of one of ours"),
+        pytest.param([sys.executable, "-m", "http.server"], False, id="somebody else's"),
+        pytest.param([sys.executable, "-c", "kai_binder"], False, id="code"),
+        pytest.param(["another-python", "-m", "kai_binder"], False, id="by another Python"),
+        pytest.param([sys.executable, "-m"], False, id="of no module"),
+        pytest.param([sys.executable], False, id="nothing"),
+    ],
+)
+def test_modules_of_ours_are_forked_and_nothing_else(command: list[str], expected: bool) -> None:
+    assert is_forked(command) == expected
 
 
 async def test_what_a_module_imports_is_imported_once(
