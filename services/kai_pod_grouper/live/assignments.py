@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,25 +178,27 @@ class Assignments:
 
     # --- who listens ---------------------------------------------------------------------------
     async def watch(self, *, heartbeat: float = HEARTBEAT_SECONDS) -> AsyncGenerator[AssignmentNews]:
-        """All that is not on pods yet, then what changes; nothing after ``heartbeat`` seconds of silence."""
+        """All that is not on pods yet, then what changes; nothing after ``heartbeat`` seconds of silence.
+
+        That something is forgotten goes with what comes next: nobody waits for it, and mostly the watch of
+        pods has said why already. A message for each would be half of all.
+        """
         reader = _Reader()
         self._readers.add(reader)
         try:
             yield AssignmentNews(told=tuple(each.assignment for each in self._told.values()))
-            while not reader.ended:
-                try:
+            while True:
+                with suppress(TimeoutError):
                     async with asyncio.timeout(heartbeat):
                         await reader.news.wait()
-                except TimeoutError:
-                    yield AssignmentNews()
-                    continue
+                if reader.ended:
+                    return
                 reader.news.clear()
                 waiting, reader.waiting = reader.waiting, {}
-                if waiting:
-                    yield AssignmentNews(
-                        told=tuple(filter(None, waiting.values())),
-                        forgotten=tuple(uid for uid, assignment in waiting.items() if assignment is None),
-                    )
+                yield AssignmentNews(
+                    told=tuple(filter(None, waiting.values())),
+                    forgotten=tuple(uid for uid, assignment in waiting.items() if assignment is None),
+                )
         finally:
             self._readers.discard(reader)
             if not self._readers:
@@ -211,7 +213,8 @@ class Assignments:
     def _spread(self, uid: PodUid, assignment: Assignment | None) -> None:
         for reader in self._readers:
             reader.waiting[uid] = assignment
-            reader.news.set()
+            if assignment is not None:
+                reader.news.set()
 
 
 class AssignmentServicer(AssignmentServiceServicer):

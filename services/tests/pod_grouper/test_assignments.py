@@ -41,9 +41,9 @@ class Listening:
 
 
 @asynccontextmanager
-async def somebody_listens(assignments):
+async def somebody_listens(assignments, **more):
     """To whom all was told that there is."""
-    listening = Listening(assignments)
+    listening = Listening(assignments, **more)
     told = await listening.next()
     try:
         yield listening, told
@@ -125,6 +125,22 @@ async def test_silence_is_broken_by_nothing_at_all(assignments):
     assert await listening.next() == ({}, set())
     assert asyncio.get_running_loop().time() - began == pytest.approx(30, abs=1)
     await listening.close()
+
+
+@pytest.mark.looptime
+async def test_what_is_forgotten_makes_no_message_of_its_own(assignments):
+    async with somebody_listens(assignments, heartbeat=30) as (listening, _):
+        loop = asyncio.get_running_loop()
+        assignments.tell(pod("a", uid="1"), "g", "")
+        assert await listening.next() == ({"ns/a": "g"}, set())
+        began = loop.time()
+        assignments.forget("ns/a")
+        loop.call_later(7, assignments.tell, pod("b", uid="2"), "g", "")
+        assert await listening.next() == ({"ns/b": "g"}, {"1"})
+        assert loop.time() - began == pytest.approx(7, abs=1)
+        assignments.forget("ns/b")
+        assert await listening.next() == ({}, {"2"})
+        assert loop.time() - began == pytest.approx(37, abs=1)
 
 
 async def test_who_listens_is_let_go_when_this_process_groups_no_more(assignments, late):
@@ -261,7 +277,7 @@ async def test_a_pod_that_is_bound_in_time_costs_its_group_and_no_patch(cluster)
             annotations = {names.POD_GROUP_ANNOTATION: group}
             binding = {"metadata": {"annotations": annotations}, "target": {"kind": "Node", "name": "n1"}}
             await cluster.client.create_subresource(PODS, "demo", "binding", binding, namespace="default")
-            assert await listening.next() == ({}, {made["metadata"]["uid"]})
+            await eventually(lambda: not grouper.assignments.members(f"default/{group}"))
             await grouper.join()
         await grouper.join()
     assert await cluster.memberships() == {"demo": group}
