@@ -6,7 +6,7 @@ of the decisions taken since (:class:`~kai.snapshot.rows.PodFacts`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -269,26 +269,30 @@ class ClusterState(Cluster):
             facts_of(task).evicting = False
             self._accounts.attach(task)
 
-    def placed(self, task: Task, node: Node) -> None:
-        """The engine decided to bind a pending task, and all sums say so; keep the rest in step.
+    def placed(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        """The engine decided to bind pending tasks, each to its node, and all sums say so; keep the rest in
+        step.
 
-        Before: ``groups`` of its row are the devices that it takes there. After: as :meth:`assume_bind`,
+        Before: ``groups`` of their rows are the devices that they take there. After: as :meth:`assume_bind`,
         without being put into sums anew.
         """
-        job, facts, name = task.job, task.facts, node.name
-        assert job is not None
-        assert facts is not None
-        if task.virtual:
-            self.ledger.counts.confirm(task)
-        facts.assumed_node, facts.assumed_groups = name, task.groups
-        facts.assumed_allotment = task.allotment
-        here = self.on_node.get(name)
-        if here is None:
-            here = self.on_node[name] = {}
-        here[task.uid] = task
-        self.touched_jobs[job.key] = job
-        if not job.pending:
-            self.pending_jobs.pop(job.key, None)
+        on_node, touched, pending = self.on_node, self.touched_jobs, self.pending_jobs
+        for task, node in zip(tasks, nodes, strict=True):
+            job, facts, name = task.job, task.facts, node.name
+            assert job is not None
+            assert facts is not None
+            if task.virtual:
+                self.ledger.counts.confirm(task)
+            facts.assumed_node, facts.assumed_groups = name, task.groups
+            facts.assumed_allotment = task.allotment
+            here = on_node.get(name)
+            if here is None:
+                here = on_node[name] = {}
+            here[task.uid] = task
+            key = job.key
+            touched[key] = job
+            if not job.pending:
+                pending.pop(key, None)
 
     def unplaced(self, task: Task) -> None:
         """The inverse of :meth:`placed`: the bind is not decided after all.

@@ -67,7 +67,7 @@ PLACES = {
     "its place on a node": (NodeHolds, "hold", True),
     "its charge": (QueueCharges, "charge", True),
     "its outcome": (found, "_annotations", False),
-    "its staleness": (stalegangeviction, "is_stale", False),
+    "its staleness": (stalegangeviction, "is_short", False),
 }
 
 

@@ -17,7 +17,7 @@ _STALE: Final = Carried[dict[PodGroupKey, Job]](dict, copied=dict)
 
 
 def run(session: Session) -> None:
-    """Look at every gang that changed, and at those known to be stale."""
+    """Look at gangs that have too few pods since they changed, or had when they were last looked at."""
     for job in _maybe_stale(session.state):
         if not is_stale(job):
             if job.stale_since:
@@ -35,20 +35,31 @@ def run(session: Session) -> None:
 
 
 def _maybe_stale(state: ClusterState) -> list[Job]:
-    """Jobs that changed since the last cycle, and those that were stale then."""
+    """Who is stale, or was said to be, of jobs that changed since the last cycle and those stale then."""
     known = _STALE.of(state.kept)
-    known.update(state.touched_jobs)
-    jobs = [state.jobs[key] for key in sorted(known) if key in state.jobs]
+    changed, jobs = {**known, **state.touched_jobs}, state.jobs
     known.clear()
-    jobs = [job for job in jobs if job.aside is None]  # that it ends is a change, so they come again
-    known.update((job.key, job) for job in jobs if job.active_used and not job.gang_satisfied)
-    return jobs
+    found: list[Job] = []
+    for key in changed:
+        job = jobs.get(key)
+        if job is None or job.aside is not None:  # that this ends is a change, so it comes again
+            continue
+        if is_short(job):
+            known[key] = job
+            found.append(job)
+        elif job.stale_since:
+            found.append(job)
+    return sorted(found, key=lambda job: job.key)
+
+
+def is_short(job: Job) -> bool:
+    """Whether some of its pods hold resources, and not enough do."""
+    return job.active_used > 0 and not job.gang_satisfied
 
 
 def is_stale(job: Job) -> bool:
-    """Whether a gang that ran has too few pods left: no pod succeeded, some hold resources, not enough do."""
-    completing = job.succeeded or job.completing
-    return not completing and job.active_used > 0 and not job.gang_satisfied
+    """Whether a gang that ran has too few pods left, and none that succeeded."""
+    return not (job.succeeded or job.completing) and is_short(job)
 
 
 def _evict(session: Session, job: Job) -> None:

@@ -119,15 +119,14 @@ class Decisions:
             self._pools.mend(operation.task for operation in statement.log)
         statement.log.clear()
 
-    def bind(self, tasks: Sequence[Task], node: Node) -> None:
-        """Decide to bind pods that wait to one node, at once, in this order.
+    def bind(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        """Decide to bind pods that wait, each to its node, at once, in this order.
 
-        Before: there is room for all, they share no devices, and no plugin tracks them. After: they hold
-        their resources, and are in ``binds``.
+        Before: they have taken their resources there (``Ledger.occupy``), share no devices, and no plugin
+        tracks them. After: they hold them, and are in ``binds``.
         """
-        self._ledger.admit(tasks, node)
-        for task in tasks:
-            self._bound(task, node)
+        self._ledger.admit(tasks, nodes)
+        self._bound(tasks, nodes)
         if self._pools.used:
             self._pools.mend(tasks)
 
@@ -137,14 +136,12 @@ class Decisions:
         self._ledger.counts.set_status(task, Status.BINDING)
         # Not before: what is only tried, or promised, still counts as asked for.
         self._ledger.charges.dequeue(task, self._state.min_gpu_memory_mib)
-        self._bound(task, node)
+        self._bound((task,), (node,))
 
-    def _bound(self, task: Task, node: Node) -> None:
-        job = task.job
-        assert job is not None
-        self.binds.append(self._bind_decision(task, node))
-        self._state.placed(task, node)
-        self.placed.add(job.key)
+    def _bound(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        self.binds += map(self._bind_decision, tasks, nodes)
+        self._state.placed(tasks, nodes)
+        self.placed.update([task.job.key for task in tasks if task.job is not None])
 
     def _bind_decision(self, task: Task, node: Node) -> BindDecision:
         cls, allotted = task.cls, task.allotment
@@ -276,7 +273,8 @@ class Decisions:
         self.nominations = [each for each in self.nominations if each.pod.uid != task.uid]
         self._nominate(task, task.facts.nominated if task.facts is not None else "")
         self._ledger.counts.set_status(task, Status.PENDING)
-        self.bind((task,), node)
+        self._ledger.occupy(node, {task.cls: 1})
+        self.bind((task,), (node,))
         assert task.job is not None
         if not any(each.pod.pod_group == task.job.key for each in self.nominations):
             self.pipelined.discard(task.job.key)

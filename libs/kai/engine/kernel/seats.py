@@ -22,7 +22,7 @@ _NOBODY: Final[Mapping[int, Demand]] = {}
 class Seats:
     """What is left on one node, which is the best for each who takes a seat there, as they come."""
 
-    __slots__ = ("_cls", "_demand", "_demands", "_left", "_room", "_taken", "row")
+    __slots__ = ("_cls", "_demand", "_demands", "_left", "_room", "_taken", "_took", "row")
 
     def __init__(self, table: NodeTable, row: int, demands: Mapping[int, Demand]) -> None:
         """``demands`` are of the classes, by id, that may take a seat."""
@@ -35,6 +35,8 @@ class Seats:
         self._cls: TaskClass | None = None
         self._demand: Demand = ()
         self._room = self._taken = 0
+        #: How many seats classes took that came before that one.
+        self._took: dict[TaskClass, int] = {}
 
     def take(self, cls: TaskClass) -> bool:
         """Take a seat for a pod of a class, if it may and there is one.
@@ -54,8 +56,10 @@ class Seats:
         demand, left, taken = self._demands.get(cls.id), self._left, self._taken
         if demand is None:
             return False
-        for column, amount in self._demand:
-            left[column] -= amount * taken
+        if self._cls is not None:
+            self._took[self._cls] = self._took.get(self._cls, 0) + taken
+            for column, amount in self._demand:
+                left[column] -= amount * taken
         room = _ANY_NUMBER
         for column, amount in demand:
             if left[column] < amount * room:
@@ -65,7 +69,14 @@ class Seats:
 
     def close(self) -> None:
         """Nobody takes a seat any more."""
-        self._demands, self._cls = _NOBODY, None
+        self._demands, self._room = _NOBODY, 0
+
+    def taken(self) -> dict[TaskClass, int]:
+        """How many seats were taken, by the class of who took them."""
+        found = dict(self._took)
+        if self._cls is not None and self._taken:
+            found[self._cls] = found.get(self._cls, 0) + self._taken
+        return found
 
 
 class _Family:

@@ -9,6 +9,7 @@ follows that one directly, so sequences are merged by the largest key so far.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,17 +18,20 @@ from kai.engine.queueing.queue_order import QueueOrder
 from kai.engine.queueing.requests import asked
 from kai.model.arrays import Ints
 from kai.snapshot.amounts import Amounts
-from kai.snapshot.rows import Job, Queue
+from kai.snapshot.rows import Job, Queue, Task
+
+#: A job that will be served, and its task if it has just one.
+Foreseen: TypeAlias = tuple[Job, Task | None]
 
 
 def look_ahead(
     leaves: Sequence[tuple[Queue, Sequence[Job]]], *, order: QueueOrder, gpu_memory_mib: int
-) -> list[Job] | None:
+) -> list[Foreseen] | None:
     """The jobs of leaf queues in the order of service, up to the first after which too little is known.
 
     None where nobody can tell the keys that queues will have.
     """
-    jobs: list[Job] = []
+    jobs: list[Foreseen] = []
     #: Which of the amounts each job asks for: most ask for the same.
     chunks: list[int] = []
     amounts: dict[Amounts, int] = {}
@@ -36,8 +40,8 @@ def look_ahead(
     for number, (_, waiting) in enumerate(leaves):
         begin = len(jobs)
         for job in waiting:
-            jobs.append(job)
             task = only_task(job)
+            jobs.append((job, task))
             if task is not None and not task.cls.gpu_memory_mib:
                 chunks.append(amounts.setdefault(task.cls.charge(gpu_memory_mib), len(amounts)))
                 continue

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kai.engine.queueing.alike import Likeness, likeness
 from kai.engine.queueing.chunks import tasks_to_allocate
-from kai.engine.queueing.lookahead import look_ahead
+from kai.engine.queueing.lookahead import Foreseen, look_ahead
 from kai.engine.queueing.order import JobHeap, KeyOfJob, QueueNode, QueueTree
 from kai.engine.queueing.queue_order import QueueKey, QueueOrder
 from kai.engine.queueing.requests import request_of
@@ -182,7 +182,7 @@ class LookaheadJobs(PendingJobs):
         depth: int | None = None,
     ) -> None:
         super().__init__(jobs, queue_order, key=key, gpu_memory_mib=gpu_memory_mib, depth=depth)
-        self._ahead: list[Job] = []
+        self._ahead: list[Foreseen] = []
         self._last: Job | None = None
         #: The keys of queues are those from before jobs were taken as foreseen.
         self._behind = False
@@ -204,10 +204,10 @@ class LookaheadJobs(PendingJobs):
                 self._ahead = ahead[::-1]
         self._left -= 1
         if self._ahead:
-            job: Job | None = self._ahead.pop()
-            assert job is not None
-            self._leaves[job.queue.name].pop()
+            foreseen, _ = self._ahead.pop()
+            self._leaves[foreseen.queue.name].pop()
             self._behind = True
+            job: Job | None = foreseen
         else:
             self._catch_up()
             self._steps -= 1
@@ -222,17 +222,16 @@ class LookaheadJobs(PendingJobs):
                 self.touch(self._nodes[name].queue)
             self._behind = False
 
-    def following(self, next_task: Callable[[Job], Task | None]) -> list[Task]:
-        """Tasks of the jobs foreseen right after the last one, up to one that has none to go on with.
+    def following(self, goes_on: Callable[[Job, Task], bool]) -> list[Task]:
+        """The only tasks of jobs foreseen right after the last one, up to one that does not go on like this.
 
         The caller places all of them, and no more is left of their jobs.
         """
         ahead, leaves = self._ahead, self._leaves
         found: list[Task] = []
         while ahead:
-            job = ahead[-1]
-            task = next_task(job)
-            if task is None:
+            job, task = ahead[-1]
+            if task is None or not goes_on(job, task):
                 break
             self._last = job
             del ahead[-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -65,43 +65,46 @@ class Ledger:
         self.charges.defer()
         self.holds.defer()
 
-    def admit(self, tasks: Sequence[Task], node: Node) -> None:
-        """Pending tasks that share no devices are being bound to a node: all sums in one step.
+    def occupy(self, node: Node, pods: Mapping[TaskClass, int]) -> None:
+        """So many pending tasks of each class take idle resources of a node, which are not idle from now on.
 
-        They hold idle resources of the node, and their queues are charged what was requested of them.
+        They share no devices, and are entered in all other sums by :meth:`admit`, before anybody reads these.
         """
-        memory, step = node.gpu_memory_mib, STEPS[Status.PENDING][Status.BINDING]
-        classes: dict[TaskClass, int] = {}
-        leaves: dict[tuple[int, bool, Amounts], tuple[Queue, int]] = {}
+        offered, idle, row = self._nodes.cells_allocatable, self._nodes.cells_idle, node.row
+        for cls, count in pods.items():
+            for column, amount in cls.items:
+                if offered[row, column] > 0:
+                    idle[row, column] -= amount * count
+            node.legacy_mig += cls.legacy_mig * count
+        self._nodes.touched.append(row)
+
+    def admit(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        """Pending tasks are being bound, each to its node, whose resources they have taken (:meth:`occupy`).
+
+        Their queues are charged what was requested of them. All sums in one step.
+        """
+        step = STEPS[Status.PENDING][Status.BINDING]
+        counts: dict[tuple[Queue, bool, Amounts], int] = {}
         semi: dict[PodGroupKey, Job] = {}
-        for task in tasks:
-            job, pod_set, cls = task.job, task.pod_set, task.cls
+        for task, node in zip(tasks, nodes, strict=True):
+            job, pod_set = task.job, task.pod_set
             assert job is not None
             assert pod_set is not None
-            classes[cls] = classes.get(cls, 0) + 1
-            charged = cls.charge(memory)
+            charged = task.cls.charge(node.gpu_memory_mib)
             task.node, task.groups, task.releasing, task.charged = node, (), False, charged
             task.status, task.virtual = Status.BINDING, False
             node.tasks[task.uid] = task
             for claim, gpus in task.claims:
                 self.holds.claim(node, claim, gpus, users=1)
             move(job, pod_set, step)
-            leaf = (job.queue.row, job.preemptible or job.semi_preemptible, charged)
-            known = leaves.get(leaf)
-            leaves[leaf] = (job.queue, known[1] + 1 if known is not None else 1)
+            key = (job.queue, job.preemptible or job.semi_preemptible, charged)
+            counts[key] = counts.get(key, 0) + 1
             if job.semi_preemptible:
                 semi[job.key] = job
-        for (_, preemptible, charged), (queue, pods) in leaves.items():
+        for (queue, preemptible, charged), pods in counts.items():
             self.charges.grant(queue, charged, pods=pods, preemptible=preemptible)
         for job in semi.values():
             self.charges.settle_core(job)
-        offered, idle, row = self._nodes.cells_allocatable, self._nodes.cells_idle, node.row
-        for cls, count in classes.items():
-            for column, amount in cls.items:
-                if offered[row, column] > 0:
-                    idle[row, column] -= amount * count
-            node.legacy_mig += cls.legacy_mig * count
-        self._nodes.touched.append(row)
 
     @staticmethod
     def may_vacate(task: Task) -> bool:

@@ -55,7 +55,9 @@ def partly_bound():
     state = a_state(world, a_job("two", gpus=1))
     session = Engine().open(state, NOW)
     take(state, session, "old", "one")
-    session.decisions.bind([task_of(state, "one-1")], state.nodes.by_name["n1"])
+    task, node = task_of(state, "one-1"), state.nodes.by_name["n1"]
+    session.ledger.occupy(node, {task.cls: 1})
+    session.decisions.bind([task], [node])
     assert "default/one" not in state.pending_jobs
     return state, session
 

@@ -123,7 +123,9 @@ def test_each_pod_in_a_row_sits_at_its_own_best_node(world: int) -> None:
             seats = session.seating.at_best(task.cls)
         assert (seats.row if seats is not None else -1) == (best if free else -1)
         if seats is not None:
-            session.decisions.bind((task,), state.nodes.nodes[seats.row])
+            node = state.nodes.nodes[seats.row]
+            session.ledger.occupy(node, {task.cls: 1})
+            session.decisions.bind([task], [node])
         elif scores[best] != NEVER:
             session.statement().pipeline(task, state.nodes.nodes[best])
         assert (state.nodes.idle + state.nodes.releasing >= 0).all()

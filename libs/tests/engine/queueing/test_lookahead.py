@@ -8,7 +8,7 @@ from kai.engine import Engine
 from kai.engine.queueing.lookahead import look_ahead
 from kai.engine.queueing.pending import PendingJobs
 from kai.snapshot.state import ClusterState
-from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, job_of
+from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, job_of, task_of
 from libs.tests.engine.random_worlds import fuzz
 
 
@@ -69,9 +69,8 @@ def test_jobs_are_foreseen_in_the_order_of_service_whatever_the_order_of_queues(
         for queue in state.queue_rows
         if queue.leaf
     ]
-    foreseen = [
-        job.name for job in look_ahead([each for each in leaves if each[1]], order=order, gpu_memory_mib=0)
-    ]
+    found = look_ahead([each for each in leaves if each[1]], order=order, gpu_memory_mib=0)
+    foreseen = [job.name for job, _ in found]
     waiting = PendingJobs(jobs, order, key=session.job_key, gpu_memory_mib=0)
     served = []
     statement = session.statement()
@@ -91,7 +90,7 @@ def test_nothing_is_foreseen_after_a_job_that_takes_more_than_one_step() -> None
     session = Engine().open(state, NOW)
     jobs = [job_of(state, name) for name in "abc"]
     found = look_ahead([(jobs[0].queue, jobs)], order=session.queue_order, gpu_memory_mib=0)
-    assert [job.name for job in found] == ["a", "b"]
+    assert [(job.name, task) for job, task in found] == [("a", task_of(state, "a-0")), ("b", None)]
 
 
 def test_nothing_is_foreseen_after_a_job_that_asks_for_memory_of_devices() -> None:
@@ -102,4 +101,4 @@ def test_nothing_is_foreseen_after_a_job_that_asks_for_memory_of_devices() -> No
     session = Engine().open(state, NOW)
     jobs = [job_of(state, name) for name in "ab"]
     found = look_ahead([(jobs[0].queue, jobs)], order=session.queue_order, gpu_memory_mib=16_000)
-    assert [job.name for job in found] == ["a"]
+    assert [job.name for job, _ in found] == ["a"]

@@ -1,6 +1,8 @@
 """All sums at once: what is entered in one step, and what is counted anew."""
 
 import random
+from collections import Counter
+from itertools import cycle, islice
 
 import pytest
 
@@ -13,6 +15,16 @@ from libs.tests.engine.random_worlds import fuzz
 from libs.tests.snapshot.ledger.cluster import a_gpu_claim, charges, settled
 
 SEMI = {"preemptibility": "semi-preemptible"}
+
+
+def admit(state, tasks, *, to=1) -> None:
+    """Bind pods together, in turns to each of so many nodes."""
+    tasks, there = list(tasks), state.nodes.nodes[:to]
+    nodes = list(islice(cycle(there), len(tasks)))
+    for node in there:
+        here = [task.cls for task, other in zip(tasks, nodes, strict=True) if other is node]
+        state.ledger.occupy(node, Counter(here))
+    state.ledger.admit(tasks, nodes)
 
 
 @fuzz
@@ -30,12 +42,14 @@ def test_pods_that_are_bound_together_are_charged_like_each_alone(world: int) ->
         for n in range(rng.randint(1, 8))
     ]
     queues = [a_queue("top"), *(a_queue(name, parent="top") for name in names)]
-    together, alone = (a_state(a_node("n0", gpus=99), queues, jobs) for _ in range(2))
+    nodes = a_node("n0", gpus=99), a_node("n1", gpus=99, gpu_memory_mib=40_000)
+    together, alone = (a_state(nodes, queues, jobs) for _ in range(2))
     for state in (together, alone):
         state.settle(NOW)
-    together.ledger.admit(list(together.tasks.values()), together.nodes.nodes[0])
-    for task in alone.tasks.values():
-        alone.ledger.admit([task], alone.nodes.nodes[0])
+    admit(together, together.tasks.values(), to=2)
+    for task, node in zip(alone.tasks.values(), cycle(alone.nodes.nodes)):
+        alone.ledger.occupy(node, {task.cls: 1})
+        alone.ledger.admit([task], [node])
     assert charges(together) == charges(alone)
     assert (together.nodes.idle == alone.nodes.idle).all()
     assert [queue.pending for queue in together.queue_rows] == [queue.pending for queue in alone.queue_rows]
@@ -94,14 +108,14 @@ BOUND_TOGETHER = {
 @pytest.mark.parametrize("case", BOUND_TOGETHER)
 def test_what_is_entered_in_one_step_is_what_single_steps_enter(case) -> None:
     together, alone = (settled(*BOUND_TOGETHER[case]) for _ in range(2))
-    together.ledger.admit(list(together.tasks.values()), together.nodes.nodes[0])
+    admit(together, together.tasks.values())
     one_by_one(alone)
     assert same(together, alone)
 
 
 def test_of_pods_that_are_admitted_the_core_of_their_job_cannot_be_preempted() -> None:
     state = settled(a_job("j", pods=3, min_member=2, gpus=1, group=SEMI))
-    state.ledger.admit(list(state.tasks.values()), state.nodes.nodes[0])
+    admit(state, state.tasks.values())
     assert charges(state)["team"] == (3, 2)
 
 
