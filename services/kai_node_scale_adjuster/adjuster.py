@@ -72,6 +72,8 @@ class Adjuster:
         self._metrics = metrics
         self._now = now
         self._removed_at: float | None = None
+        #: By uid, the scaling pods that the API server did not let go when it was last asked to.
+        self._undeletable: set[str] = set()
         #: Why the API server did not do what it was asked of scaling pods last; empty if it did.
         self.refusal = ""
 
@@ -82,7 +84,9 @@ class Adjuster:
             KubeError: the API server cannot be asked now.
         """
         wanted = self._wanted()
-        refused = [await self._remove(removal) for removal in wanted.remove]
+        removals = {removal.scaling.metadata.uid: await self._remove(removal) for removal in wanted.remove}
+        self._undeletable = {uid for uid, refusal in removals.items() if refusal}
+        refused = list(removals.values())
         refused += [await self._create(creation) for creation in wanted.create]
         self._metrics.show(self._cluster)
         refused += [await self._mark(pod) for pod in self._unmarked()]
@@ -99,6 +103,7 @@ class Adjuster:
             now=self._now(),
             removed_at=self._removed_at,
             taken=self._cluster.others,
+            undeletable=self._undeletable,
         )
 
     async def _remove(self, removal: Removal) -> str:

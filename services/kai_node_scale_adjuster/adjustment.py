@@ -86,10 +86,12 @@ def adjust(
     now: float,
     removed_at: float | None = None,
     taken: Iterable[str] = (),
+    undeletable: Collection[str] = (),
 ) -> Adjustment:
     """What brings the scaling pods in line; ``removed_at`` is when one was removed last.
 
-    Times are Unix seconds. ``taken`` are names of other pods in the namespace of scaling pods.
+    Times are Unix seconds. ``taken`` are names of other pods in the namespace of scaling pods, and
+    ``undeletable`` uids of scaling pods that the API server did not let go: trying again may not either.
     """
     pods = {each.key: each for each in waiting if each.wish is not Wish.NONE}
     present = sorted((each for each in scaling if not each.going), key=lambda each: each.key)
@@ -98,7 +100,8 @@ def adjust(
     kept = {each.stands_for: each for each in present if each.key not in gone}
     stands = [_stand(each, kept.get(key)) for key, each in sorted(pods.items())]
     groups = list(_groups(stands, rules=rules, now=now))
-    last = now if remove else removed_at
+    going = any(removal.scaling.metadata.uid not in undeletable for removal in remove)
+    last = now if going else removed_at
     cooling = max(0.0, last + rules.cool_down - now) if last is not None else 0.0
     missing = [stand for group in groups for stand in _missing(group, rules)]
     missing = list(_within_bounds(missing, kept.values(), rules))

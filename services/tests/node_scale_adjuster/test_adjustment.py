@@ -218,6 +218,12 @@ def test_what_is_removed_now_delays_what_is_missing(build):
     assert adjustment.again_in == RULES.cool_down
 
 
+def test_what_cannot_be_removed_delays_nothing(build):
+    ended = build.scaling(build.waiting("old"), phase="Succeeded", node="n1")
+    adjustment = decide(build, [build.waiting("p")], [ended], undeletable={ended.metadata.uid})
+    assert (created(adjustment), list(removed(adjustment))) == (["p"], ["team-old"])
+
+
 # --- names -------------------------------------------------------------------------------------
 def test_a_name_that_somebody_has_is_not_taken_twice(build):
     one = build.waiting("b-c", namespace="a", fraction="0.9")

@@ -301,6 +301,20 @@ async def test_one_that_is_refused_holds_up_no_other_and_is_told_of(api, admin, 
 
 
 @pytest.mark.integration
+async def test_one_that_may_not_be_deleted_keeps_no_other_from_being_made(api, admin, tmp_path, monkeypatch):
+    """As where a policy protects the pods of a namespace: that one is tried again, and told of."""
+    monkeypatch.setattr(kai_node_scale_adjuster.adjuster, "RETRY_SECONDS", 0.1)
+    async with adjuster(str(tmp_path / "config"), "--cool-down=1h") as host:
+        await wait_for_gpu(admin, "first")
+        await until_scaling(admin, "team-first")
+        api.faults.rules.append(Rule(verb="delete", resource="pods", user_agent=AGENT, status=403, count=-1))
+        await admin.delete(PODS, "first", namespace="team", grace_seconds=0)
+        assert "team-first" in str(await eventually(host.health.notes))
+        await wait_for_gpu(admin, "second")
+        await until_scaling(admin, "team-first", "team-second")
+
+
+@pytest.mark.integration
 async def test_one_of_two_works(api, admin, tmp_path):
     await admin.create(NAMESPACES, {"metadata": {"name": names.NAMESPACE}})
     config, elect = str(tmp_path / "config"), "--leader-elect"
