@@ -63,7 +63,9 @@ class Adjuster:
         events: EventRecorder,
         metrics: AdjusterMetrics,
         now: Callable[[], float] = time.time,
+        passed: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``now`` is compared with times of pods; ``passed`` goes on evenly, whatever a clock is set to."""
         self._client = client
         self._cluster = cluster
         self._rules = rules
@@ -71,6 +73,7 @@ class Adjuster:
         self._events = events
         self._metrics = metrics
         self._now = now
+        self._passed = passed
         self._removed_at: float | None = None
         #: By uid, the scaling pods that the API server did not let go when it was last asked to.
         self._undeletable: set[str] = set()
@@ -101,7 +104,7 @@ class Adjuster:
             self._cluster.scaling.values(),
             rules=self._rules,
             now=self._now(),
-            removed_at=self._removed_at,
+            removed_ago=None if self._removed_at is None else self._passed() - self._removed_at,
             taken=self._cluster.others,
             undeletable=self._undeletable,
         )
@@ -124,7 +127,7 @@ class Adjuster:
             _log.warning("scaling pod not removed", pod=pod.key, error=str(error))
             return str(error)
         self._cluster.forget(pod.key, pod.metadata.uid)
-        self._removed_at = self._now()
+        self._removed_at = self._passed()
         self._metrics.done.labels("remove", "done").inc()
         _log.info("scaling pod removed", pod=pod.key, of=pod.stands_for, reason=removal.reason)
         return ""

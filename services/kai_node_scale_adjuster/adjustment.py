@@ -84,14 +84,15 @@ def adjust(
     *,
     rules: Rules,
     now: float,
-    removed_at: float | None = None,
+    removed_ago: float | None = None,
     taken: Iterable[str] = (),
     undeletable: Collection[str] = (),
 ) -> Adjustment:
-    """What brings the scaling pods in line; ``removed_at`` is when one was removed last.
+    """What brings the scaling pods in line at the time ``now``, in Unix seconds.
 
-    Times are Unix seconds. ``taken`` are names of other pods in the namespace of scaling pods, and
-    ``undeletable`` uids of scaling pods that the API server did not let go: trying again may not either.
+    ``removed_ago`` are the seconds since one was removed last, ``taken`` names of other pods in the namespace
+    of scaling pods, and ``undeletable`` uids of scaling pods that the API server did not let go: trying again
+    may not either.
     """
     pods = {each.key: each for each in waiting if each.wish is not Wish.NONE}
     present = sorted((each for each in scaling if not each.going), key=lambda each: each.key)
@@ -101,8 +102,8 @@ def adjust(
     stands = [_stand(each, kept.get(key)) for key, each in sorted(pods.items())]
     groups = list(_groups(stands, rules=rules, now=now))
     going = any(removal.scaling.metadata.uid not in undeletable for removal in remove)
-    last = now if going else removed_at
-    cooling = max(0.0, last + rules.cool_down - now) if last is not None else 0.0
+    ago = 0.0 if going else removed_ago
+    cooling = max(0.0, rules.cool_down - ago) if ago is not None else 0.0
     missing = [stand for group in groups for stand in _missing(group, rules)]
     missing = list(_within_bounds(missing, kept.values(), rules))
     in_use = {*taken, *(each.metadata.name for each in scaling)}

@@ -206,9 +206,9 @@ def test_one_that_is_going_already_is_left_alone(build):
 
 # --- after one went ----------------------------------------------------------------------------
 def test_none_is_made_for_a_while_after_one_was_removed(build):
-    soon = decide(build, [build.waiting()], removed_at=build.now - 59)
+    soon = decide(build, [build.waiting()], removed_ago=59)
     assert (soon.create, soon.again_in) == ((), pytest.approx(1))
-    assert len(decide(build, [build.waiting()], removed_at=build.now - 60).create) == 1
+    assert len(decide(build, [build.waiting()], removed_ago=60).create) == 1
 
 
 def test_what_is_removed_now_delays_what_is_missing(build):

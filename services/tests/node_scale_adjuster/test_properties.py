@@ -59,8 +59,8 @@ def set_up(world):
     return waiting, scaling
 
 
-def decide(waiting, scaling, removed_at):
-    return adjust(waiting, scaling, rules=RULES, now=NOW, removed_at=removed_at)
+def decide(waiting, scaling, removed_ago):
+    return adjust(waiting, scaling, rules=RULES, now=NOW, removed_ago=removed_ago)
 
 
 def carried_out(scaling, adjustment):
@@ -98,8 +98,7 @@ def suffices(needs, devices):
 @given(_WORLDS)
 def test_every_scaling_pod_has_a_cause(world):
     waiting, scaling = set_up(world)
-    removed_at = None if world["removed"] is None else NOW - world["removed"]
-    after = carried_out(scaling, decide(waiting, scaling, removed_at))
+    after = carried_out(scaling, decide(waiting, scaling, world["removed"]))
     by_key = {pod.key: pod for pod in waiting if pod.wish is not Wish.NONE}
     for each in after:
         if each.going:
@@ -116,8 +115,7 @@ def test_every_scaling_pod_has_a_cause(world):
 @given(_WORLDS)
 def test_there_are_never_more_than_needed(world):
     waiting, scaling = set_up(world)
-    removed_at = None if world["removed"] is None else NOW - world["removed"]
-    after = carried_out(scaling, decide(waiting, scaling, removed_at))
+    after = carried_out(scaling, decide(waiting, scaling, world["removed"]))
     silent = {pod.key for pod in waiting if pod.wish is Wish.SILENT}
     for needs, have in groups(waiting, after):
         for each in (one for one in have if not (one.placed or one.stands_for in silent)):
@@ -129,8 +127,7 @@ def test_there_are_never_more_than_needed(world):
 @given(_WORLDS)
 def test_there_are_enough_unless_one_went_a_short_time_ago(world):
     waiting, scaling = set_up(world)
-    removed_at = None if world["removed"] is None else NOW - world["removed"]
-    adjustment = decide(waiting, scaling, removed_at)
+    adjustment = decide(waiting, scaling, world["removed"])
     enough = all(
         suffices(needs, [each.devices for each in have])
         for needs, have in groups(waiting, carried_out(scaling, adjustment))
@@ -143,10 +140,9 @@ def test_there_are_enough_unless_one_went_a_short_time_ago(world):
 @given(_WORLDS)
 def test_once_carried_out_nothing_is_left_to_do(world):
     waiting, scaling = set_up(world)
-    removed_at = None if world["removed"] is None else NOW - world["removed"]
-    first = decide(waiting, scaling, removed_at)
+    first = decide(waiting, scaling, world["removed"])
     after = carried_out(scaling, first)
-    again = decide(waiting, after, NOW if first.remove else removed_at)
+    again = decide(waiting, after, 0.0 if first.remove else world["removed"])
     assert (again.create, again.remove) == ((), ())
 
 
