@@ -20,6 +20,8 @@ from kai_node_scale_adjuster.scaling_pods import ScalingTemplate
 
 #: After the API server did not make, delete or mark a scaling pod.
 RETRY_SECONDS: Final = 30.0
+#: One scaling pod is refused, and others may not be; a server that is away or busy refuses none.
+_REFUSALS: Final = (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.InternalError)
 _MESSAGE: Final = "no node has enough free GPUs for the pods that wait for parts of some"
 
 _log = structlog.get_logger(__name__)
@@ -122,7 +124,7 @@ class Adjuster:
             )
         except (errors.NotFound, errors.Conflict):
             pass
-        except (errors.Forbidden, errors.Invalid, errors.BadRequest) as error:
+        except _REFUSALS as error:
             self._metrics.done.labels("remove", "refused").inc()
             _log.warning("scaling pod not removed", pod=pod.key, error=str(error))
             return str(error)
@@ -142,7 +144,7 @@ class Adjuster:
                 self._cluster.take_made(made)
         except errors.AlreadyExists:
             return f"{creation.name} is there and has not been seen yet"
-        except (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.NotFound) as error:
+        except (*_REFUSALS, errors.NotFound) as error:
             self._metrics.done.labels("create", "refused").inc()
             _log.warning("scaling pod not made", pod=creation.name, of=waiting.key, error=str(error))
             self._tell(creation, "Warning", "ScaleUpRefused", f"no node can be asked for: {error}")

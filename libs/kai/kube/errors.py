@@ -19,6 +19,7 @@
         ├── Invalid              422
         ├── TooManyRequests      429
         └── ServerError          5xx
+            └── InternalError    500: at this very request, as where a webhook that has to be asked is down
 """
 
 from __future__ import annotations
@@ -123,6 +124,13 @@ class ServerError(ApiError):
     """5xx: the server failed."""
 
 
+class InternalError(ServerError):
+    """500: the server failed at this request, and may do what others ask for.
+
+    So it answers where a webhook has to be asked, of some namespaces or kinds only, and is down.
+    """
+
+
 _BY_STATUS: dict[int, type[ApiError]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -132,6 +140,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     410: Gone,
     422: Invalid,
     429: TooManyRequests,
+    500: InternalError,
 }
 _DECODER = msgspec.json.Decoder(Status)
 
@@ -142,7 +151,7 @@ def api_error(status: int, body: bytes, *, request: str, retry_after: float | No
         said = _DECODER.decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError):
         said = Status(message=body[:512].decode(errors="replace").strip())
-    kind = ServerError if status >= 500 else _BY_STATUS.get(status, ApiError)
+    kind = _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
     if status == 409 and said.reason == "AlreadyExists":
         kind = AlreadyExists
     elif status == 422 and _is_of_another(said):

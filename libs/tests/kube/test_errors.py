@@ -23,7 +23,7 @@ def status(code, reason, **details) -> bytes:
         (410, "Expired", errors.Gone),
         (422, "Invalid", errors.Invalid),
         (429, "TooManyRequests", errors.TooManyRequests),
-        (500, "InternalError", errors.ServerError),
+        (500, "InternalError", errors.InternalError),
         (503, "ServiceUnavailable", errors.ServerError),
     ],
 )

@@ -284,9 +284,14 @@ async def test_a_deletion_that_failed_is_repeated(api, admin, tmp_path):
         await until_scaling(admin)
 
 
+#: A policy, and a webhook that has to be asked and is down.
+REFUSALS = pytest.mark.parametrize("status", [403, 500])
+
+
 @pytest.mark.integration
-async def test_one_that_is_refused_holds_up_no_other_and_is_told_of(api, admin, tmp_path):
-    api.faults.rules.append(Rule(verb="create", resource="pods", user_agent=AGENT, status=403))
+@REFUSALS
+async def test_one_that_is_refused_holds_up_no_other_and_is_told_of(api, admin, tmp_path, status):
+    api.faults.rules.append(Rule(verb="create", resource="pods", user_agent=AGENT, status=status))
     async with adjuster(str(tmp_path / "config")) as host:
         for name in ("first", "second"):
             await wait_for_gpu(admin, name, fraction="0.9")
@@ -301,13 +306,18 @@ async def test_one_that_is_refused_holds_up_no_other_and_is_told_of(api, admin, 
 
 
 @pytest.mark.integration
-async def test_one_that_may_not_be_deleted_keeps_no_other_from_being_made(api, admin, tmp_path, monkeypatch):
+@REFUSALS
+async def test_one_that_cannot_be_deleted_keeps_no_other_from_being_made(
+    api, admin, tmp_path, monkeypatch, status
+):
     """As where a policy protects the pods of a namespace: that one is tried again, and told of."""
     monkeypatch.setattr(kai_node_scale_adjuster.adjuster, "RETRY_SECONDS", 0.1)
     async with adjuster(str(tmp_path / "config"), "--cool-down=1h") as host:
         await wait_for_gpu(admin, "first")
         await until_scaling(admin, "team-first")
-        api.faults.rules.append(Rule(verb="delete", resource="pods", user_agent=AGENT, status=403, count=-1))
+        api.faults.rules.append(
+            Rule(verb="delete", resource="pods", user_agent=AGENT, status=status, count=-1)
+        )
         await admin.delete(PODS, "first", namespace="team", grace_seconds=0)
         assert "team-first" in str(await eventually(host.health.notes))
         await wait_for_gpu(admin, "second")
