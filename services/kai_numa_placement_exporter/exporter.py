@@ -98,10 +98,18 @@ class Exporter:
         to_tell = {key: text for key, text in placed.items() if key not in self._refused}
         if any(text and key not in self._said for key, text in to_tell.items()):
             await self.look_at_pods()
-        for key, text in to_tell.items():
-            said = self._said.get(key)
-            if text != (said.text if said is not None else ""):
-                await self._write(key, text)
+        differing = {key: text for key, text in to_tell.items() if text != self._text_of(key)}
+        # All at once: what one of them waits for, such as a webhook that is down, holds up no other.
+        ends = await asyncio.gather(
+            *(self._write(key, text) for key, text in differing.items()), return_exceptions=True
+        )
+        for end in ends:
+            if end is not None:
+                raise end
+
+    def _text_of(self, key: str) -> str:
+        said = self._said.get(key)
+        return said.text if said is not None else ""
 
     async def _write(self, key: str, text: str) -> None:
         """Annotate one pod; one that cannot be written holds up no other."""
@@ -117,7 +125,7 @@ class Exporter:
         except (errors.NotFound, errors.Conflict):  # the next look at pods tells whether there is another one
             del self._said[key]
             self._metrics.writes.labels("gone").inc()
-        except (errors.Forbidden, errors.Invalid, errors.BadRequest) as error:
+        except (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.InternalError) as error:
             self._refused[key] = self._clock() + RETRY_SECONDS
             self._metrics.writes.labels("refused").inc()
             _log.warning("placement not written", pod=key, error=str(error))

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from deadlines import eventually
 from e2e.podresources import a_kubelet, a_sysfs, container, devices, given
 from kai.kube.client import KubeClient
-from kai.kube.resources import NAMESPACES, PODS
+from kai.kube.resources import NAMESPACES, PODS, VALIDATING_WEBHOOKS
 from kai.model import names
 from kai.runtime import FatalError, Host, SettingsError
 from kai_local.apiserver.serving.faults import Rule
@@ -106,10 +106,10 @@ def exporter(api, admin, tmp_path):
     return run
 
 
-async def a_pod(client, name, *, node="n1", observed=""):
+async def a_pod(client, name, *, node="n1", observed="", labels=None):
     annotations = {names.NUMA_OBSERVED: observed} if observed else {}
     spec = {"nodeName": node, "containers": [{"name": "main", "image": "x"}]}
-    body = {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+    body = {"metadata": {"name": name, "annotations": annotations, "labels": labels or {}}, "spec": spec}
     await client.create(PODS, body, namespace="team")
 
 
@@ -272,8 +272,41 @@ async def test_one_pod_that_may_not_be_written_holds_up_no_other(api, admin, kub
     api.faults.rules.append(Rule(verb="patch", resource="pods", user_agent=AGENT, status=403))
     async with exporter() as host:
         await says(admin, "second", SEEN)
-        refused = {"result": "refused"}
-        assert host.metrics.get_sample_value("kai_numa_exporter_writes_total", refused) == 1
+        assert refusals(host) == 1
+
+
+@pytest.mark.integration
+async def test_a_pod_that_a_webhook_has_to_be_asked_about_that_is_down_holds_up_no_other(
+    admin, kubelet, exporter
+):
+    two = container(devices(GPU, "a", "b"))
+    kubelet.pods = [given("guarded", two), given("p", two)]
+    await a_pod(admin, "guarded", labels={"guarded": "yes"})
+    await a_pod(admin, "p")
+    await admin.create(VALIDATING_WEBHOOKS, a_webhook_that_is_down({"guarded": "yes"}))
+    async with exporter(ready=False) as host:
+        await says(admin, "p", SEEN)
+        await eventually(lambda: refusals(host) == 1 and host.health.ready)
+
+
+def refusals(host):
+    return host.metrics.get_sample_value("kai_numa_exporter_writes_total", {"result": "refused"})
+
+
+def a_webhook_that_is_down(labels):
+    """Of pods with these labels nothing is changed without it."""
+    webhook = {
+        "name": "down.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["UPDATE"]}
+        ],
+        "objectSelector": {"matchLabels": labels},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {"metadata": {"name": "down"}, "webhooks": [webhook]}
 
 
 @pytest.mark.integration
