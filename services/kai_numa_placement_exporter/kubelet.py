@@ -13,10 +13,13 @@ from kai.wire.kubelet.podresources_pb2_grpc import PodResourcesListerStub
 
 LIST_SECONDS: Final = 10.0
 _LARGEST_MESSAGE: Final = 16 * 2**20
-_OPTIONS: Final = (
+OPTIONS: Final = (
     ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
     # Else it were the path of the socket, which a server written in Go takes for a malformed request.
     ("grpc.default_authority", "localhost"),
+    # Else a socket that was away for long is tried again only after two minutes, however often it is asked.
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 1000),
 )
 
 
@@ -29,7 +32,7 @@ class Kubelet:
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
-        self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS)
+        self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=OPTIONS)
         self._lister = PodResourcesListerStub(self._channel)
 
     async def __aenter__(self) -> Self:

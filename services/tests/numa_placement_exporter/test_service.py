@@ -16,6 +16,7 @@ from kai.model import names
 from kai.runtime import FatalError, Host, SettingsError
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
+from kai_numa_placement_exporter.kubelet import OPTIONS
 from kai_numa_placement_exporter.service import NumaPlacementExporterService
 from kai_numa_placement_exporter.settings import NumaPlacementExporterSettings
 
@@ -243,6 +244,11 @@ async def test_a_kubelet_may_come_late_and_start_again(admin, tmp_path, exporter
                 kubelet.pods = [given("p", container(devices(GPU, "a", zones=(zone,))))]
                 await says(admin, "p", [{"zone": f"node-{zone}", "amount": {GPU: "1"}}])
             socket.unlink(missing_ok=True)
+
+
+def test_a_kubelet_that_was_away_for_long_is_found_as_soon_as_it_is_asked_again():
+    """Which is after half a minute at most; gRPC by itself would look for its socket every two minutes."""
+    assert dict(OPTIONS)["grpc.max_reconnect_backoff_ms"] <= 1000
 
 
 @pytest.mark.integration
