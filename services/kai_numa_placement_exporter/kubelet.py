@@ -55,4 +55,9 @@ class Kubelet:
             raise KubeletError(
                 f"the kubelet at {self._socket} does not answer: {error.code().name}: {error.details()}"
             ) from error
+        if answer is None:  # so gRPC tells of bytes that are no such message, beside a line in the log
+            raise KubeletError(
+                f"the kubelet at {self._socket} answers what cannot be read; does a device plugin of this"
+                " node call its devices by something that is no UTF-8?"
+            )
         return answer.pod_resources

@@ -252,6 +252,29 @@ def test_a_kubelet_that_was_away_for_long_is_found_as_soon_as_it_is_asked_again(
 
 
 @pytest.mark.integration
+async def test_a_kubelet_whose_answer_cannot_be_read_is_asked_again(admin, tmp_path, exporter):
+    """As with devices whose plugin calls them something that is no text."""
+    await a_pod(admin, "p")
+    socket = tmp_path / "kubelet.sock"
+    answers = {"List": grpc.unary_unary_rpc_method_handler(unreadable)}
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("v1.PodResourcesLister", answers)])
+    server.add_insecure_port(f"unix:{socket}")
+    async with exporter(ready=False) as host:
+        await server.start()
+        await eventually(lambda: "answers what cannot be read" in host.health.ask().get("kubelet", ""))
+        await server.stop(None)
+        socket.unlink(missing_ok=True)
+        async with a_kubelet(socket) as kubelet:
+            kubelet.pods = [given("p", container(devices(GPU, "a", "b")))]
+            await says(admin, "p", SEEN)
+
+
+async def unreadable(request, context):
+    return b"\xff"
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "rule",
     [
