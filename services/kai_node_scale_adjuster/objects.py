@@ -12,6 +12,7 @@ import msgspec
 from kai.model import names
 from kai.model.faults import OutOfBounds
 from kai.model.objects import ApiObject, ApiStruct, Condition, Container, Pod
+from kai.model.resource_lists import parsed
 from kai.model.rules.gpu_shares import Share, asked_share
 from kai.model.rules.phases import has_ended
 from kai.snapshot.times import seconds
@@ -112,8 +113,7 @@ class ScalingPod(ApiObject):
         """How many GPUs it asks for."""
         resources = self.spec.containers[0].resources if self.spec.containers else None
         asked = (resources.requests or {}) if resources is not None else {}
-        count = asked.get(names.NVIDIA_GPU, "")
-        return int(count) if count.isdecimal() else 0
+        return int(parsed(asked.get(names.NVIDIA_GPU, "")))
 
     @property
     def ended(self) -> bool:

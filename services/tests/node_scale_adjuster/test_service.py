@@ -204,6 +204,17 @@ async def test_a_pod_of_another_scheduler_or_with_a_node_is_nothing_to_it(api, a
 
 
 @pytest.mark.integration
+async def test_one_for_a_thousand_devices_is_made_once(api, admin, tmp_path):
+    """However unlikely the node: an API server writes the amount as ``1k``."""
+    async with adjuster(str(tmp_path / "config")):
+        await wait_for_gpu(admin, "typo", devices=1000)
+        await until_marked(admin, "team-typo")
+        await admin.delete(PODS, "typo", namespace="team", grace_seconds=0)
+        await until_scaling(admin)
+    assert requests(api, "create", "delete")["create", "pods"] == 1
+
+
+@pytest.mark.integration
 async def test_a_restart_writes_nothing(api, admin, tmp_path):
     async with adjuster(str(tmp_path / "config")):
         await wait_for_gpu(admin, "half")
