@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kai.kube.client import KubeClient
-from kai.kube.errors import NotFound
+from kai.kube.errors import BadRequest, Invalid, NotFound
 from kai.kube.resources import CONFIGS, SCHEDULING_SHARDS
 from kai.model import names
 
@@ -25,7 +25,9 @@ async def tell_abandoned(
 ) -> None:
     """Have the Config and the shards that are left say that nothing of them runs.
 
-    Not where there is an installation in another namespace than this, to which they belong.
+    Not where there is an installation in another namespace than this, to which they belong. One that the API
+    server does not take, as its definition does not allow any more what is in it, is told, and keeps neither
+    the others nor the removal back.
 
     Raises:
         KubeError: the API server refuses, or cannot be reached.
@@ -44,6 +46,9 @@ async def tell_abandoned(
             try:
                 await client.patch(resource, name, patch, subresource="status")
             except NotFound:
+                continue
+            except (BadRequest, Invalid) as error:
+                say(f"{resource.kind.lower()} {name} is kept, and cannot say that nobody serves it: {error}")
                 continue
             say(f"{resource.kind.lower()} {name} is kept, and served by nobody")
 

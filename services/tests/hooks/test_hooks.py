@@ -337,6 +337,21 @@ async def test_shards_of_an_installation_that_is_there_are_left_to_it(client, sa
     assert await conditions_of(client, "lab") == {}
 
 
+async def test_one_that_its_definition_does_not_allow_any_more_keeps_no_other_back(client, said):
+    await install(client, a_definition(plural="configs", kind="Config", version="v1"))
+    await client.create(CONFIGS, {"metadata": {"name": "kai-config"}, "spec": {"global": "of old"}})
+    await install_ours(client, "schedulingshards")
+    await client.create(SCHEDULING_SHARDS, {"metadata": {"name": "lab"}, "spec": {}})
+    await apply_definitions(client, DEFINITIONS, said.append)
+    said.clear()
+    await tell_abandoned(client, said.append, namespace=SPACE)
+    refused, told = said
+    assert refused.startswith("config kai-config is kept, and cannot say that nobody serves it: ")
+    assert "spec.global" in refused
+    assert told == "schedulingshard lab is kept, and served by nobody"
+    assert (await conditions_of(client, "lab"))["Ready"]["status"] == "False"
+
+
 async def test_without_their_definitions_there_are_no_shards_to_tell_of(client, said):
     await tell_abandoned(client, said.append, namespace=SPACE)
     assert said == []
