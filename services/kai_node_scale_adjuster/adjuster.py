@@ -51,6 +51,11 @@ class AdjusterMetrics:
         self.scaling.set(len(cluster.scaling))
         self.devices.set(sum(pod.devices for pod in cluster.scaling.values()))
 
+    def leave(self) -> None:
+        """Tell of none: who leads next counts them, and nobody is to count them twice."""
+        for gauge in (self.waiting, self.scaling, self.devices):
+            gauge.set(0)
+
 
 class Adjuster:
     """Keeps the scaling pods as they should be, one adjustment at a time."""

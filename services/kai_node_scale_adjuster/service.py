@@ -69,6 +69,7 @@ class Controller:
         metrics: AdjusterMetrics,
     ) -> None:
         self._host = host
+        self._metrics = metrics
         self._queue: WorkQueue[str] = WorkQueue("scaling pods", metrics=queues)
         self._cluster = Cluster(app_label=settings.scaling_pod_app_label, concern=self._concern)
         self._adjuster = Adjuster(
@@ -105,6 +106,7 @@ class Controller:
         finally:
             self._host.health.remove("synced")
             self._adjuster.refusal = ""
+            self._metrics.leave()
 
     def _is_synced(self) -> bool:
         return all(reflector.synced.is_set() for reflector, _ in self._reflectors)

@@ -336,6 +336,22 @@ async def test_one_that_cannot_be_deleted_keeps_no_other_from_being_made(
 
 
 @pytest.mark.integration
+async def test_who_works_no_more_counts_no_pods(admin, tmp_path):
+    """Who leads next counts them, and sums over replicas would count them twice."""
+    async with adjuster(str(tmp_path / "config")) as host:
+        await wait_for_gpu(admin, "half")
+        await eventually(lambda: set(counted(host).values()) == {1})
+    assert set(counted(host).values()) == {0}
+
+
+def counted(host):
+    return {
+        name: host.metrics.get_sample_value(f"kai_scale_adjuster_{name}")
+        for name in ("waiting_pods", "scaling_pods", "scaling_devices")
+    }
+
+
+@pytest.mark.integration
 async def test_one_of_two_works(api, admin, tmp_path):
     await admin.create(NAMESPACES, {"metadata": {"name": names.NAMESPACE}})
     config, elect = str(tmp_path / "config"), "--leader-elect"
