@@ -22,7 +22,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import msgspec
-import structlog
 
 from kai.kube import errors
 from kai.kube.client import KubeClient, PatchKind
@@ -49,8 +48,6 @@ PAUSE_SECONDS = 2.0
 SETTLING_SECONDS = 0.25
 #: Writes to the pods of one group at the same time.
 POD_WRITES = 16
-
-_log = structlog.get_logger(__name__)
 
 
 class Reconciler:
@@ -236,11 +233,17 @@ class Reconciler:
                 if pod.key not in told
             ]
         async with asyncio.TaskGroup() as tasks:
-            for pod, patch in patches:
-                if patch is not None:
-                    tasks.create_task(self._pod(pod, patch, at_once))
+            writes = [
+                tasks.create_task(self._pod(pod, patch, at_once))
+                for pod, patch in patches
+                if patch is not None
+            ]
+        for failure in (write.result() for write in writes):
+            if failure is not None:
+                raise failure  # nothing else may ever happen to that pod that would have it looked at again
 
-    async def _pod(self, pod: WatchedPod, patch: Json, at_once: asyncio.Semaphore) -> None:
+    async def _pod(self, pod: WatchedPod, patch: Json, at_once: asyncio.Semaphore) -> errors.KubeError | None:
+        """Why it could not be written, if it has to be tried again; one that fails stops no other."""
         async with at_once:
             try:
                 written = await self._client.patch(
@@ -254,11 +257,11 @@ class Reconciler:
                 )
             except (errors.NotFound, errors.Conflict, errors.Invalid):
                 # Gone, or changed since: the watch brings it here again as it is then.
-                return
+                return None
             except errors.KubeError as error:
-                _log.warning("pod condition not written", pod=pod.key, error=str(error))
-                return
+                return error
         self._cluster.take_written_pod(written)
+        return None
 
 
 def _listed(found: tuple[SchedulingCondition, ...]) -> list[Json]:

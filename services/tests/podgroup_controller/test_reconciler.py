@@ -400,6 +400,27 @@ async def test_a_group_deleted_meanwhile_is_no_failure(build):
     assert len(world.api.writes) == 1
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        errors.ServerError("down", status=500),
+        errors.TransportError("no answer"),
+        errors.NotSent("too many wait"),
+    ],
+)
+async def test_a_pod_that_could_not_be_told_why_it_waits_is_told_later(build, failure):
+    async with World(build) as world:
+        world.group(status={"resourcesStatus": {"requested": {"cpu": "2"}}})
+        world.pod("a")
+        world.pod("b")
+        world.session(build.outcome(Outcome.SETTLED, invalid_pods=("team/a", "team/b")))
+        world.api.failures = [failure, failure]
+        await asyncio.sleep(5)
+    assert sorted(name for name, _ in world.api.written("pods/status")) == ["a", "a", "b", "b"]
+    for name in ("a", "b"):
+        assert world.api.objects["pods", name]["status"]["conditions"][0]["reason"] == "Unschedulable"
+
+
 # --- timestamps ------------------------------------------------------------------------------------
 START = {names.LAST_START_TIMESTAMP: "2026-11-21T09:00:00Z"}
 
