@@ -91,16 +91,21 @@ class Reconciler:
         outcome = self._book.get(key)
         if outcome is not None:
             self._announce(group, outcome)
-        try:
-            again = await self._status(group, outcome)
-            if outcome is not None:
-                await self._timestamps(group, outcome)
-            await self._pods(group, outcome)
-        except errors.NotFound:
-            # Deleted meanwhile; the watch will say so.
-            return None
-        except errors.Conflict:
+        again: float | None = None
+        refused: errors.ApiError | None = None
+        for part in (self._status, self._timestamps, self._pods):
+            try:
+                again = await part(group, outcome) or again
+            except errors.NotFound:
+                # Deleted meanwhile; the watch will say so.
+                return None
+            except errors.ApiError as error:
+                # One part that breaks a rule, or whose webhook is away, keeps no other from users.
+                refused = refused or error
+        if isinstance(refused, errors.Conflict):
             return SETTLING_SECONDS
+        if refused is not None:
+            raise refused
         return again
 
     def _announce(self, group: WatchedGroup, outcome: PodGroupOutcome) -> None:
@@ -195,7 +200,9 @@ class Reconciler:
         return not begun and len(members) < group.pods_at_once
 
     # --- its annotations -----------------------------------------------------------------------
-    async def _timestamps(self, group: WatchedGroup, outcome: PodGroupOutcome) -> None:
+    async def _timestamps(self, group: WatchedGroup, outcome: PodGroupOutcome | None) -> None:
+        if outcome is None:
+            return
         changes = {
             key: value for key, value in outcome.annotations.items() if group.timestamps.get(key) != value
         }

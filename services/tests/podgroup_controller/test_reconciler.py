@@ -26,6 +26,7 @@ from kai_podgroup_controller.verdicts import SILENCE_SECONDS, VerdictBook
 pytestmark = pytest.mark.looptime
 
 SCHEDULED = {"type": "PodScheduled", "status": "True"}
+EVICTED = {names.LAST_EVICTION_TIMESTAMP: "2026-11-21T09:59:59Z"}
 
 
 def merge(target, patch):
@@ -46,13 +47,17 @@ class FakeApi:
         self.objects = {}
         self.version = 1000
         self.writes = []
-        self.failures = []
+        #: What the next writes come to, and what all of a kind do.
+        self.failures, self.refused = [], {}
 
     async def patch(self, res, name, patch, *, namespace, subresource="", kind=None, type):  # noqa: A002
         await asyncio.sleep(0.01)
-        self.writes.append((f"{res.plural}/{subresource}".rstrip("/"), name, patch))
+        what = f"{res.plural}/{subresource}".rstrip("/")
+        self.writes.append((what, name, patch))
         if self.failures:
             raise self.failures.pop(0)
+        if what in self.refused:
+            raise self.refused[what]
         stored = self.objects[res.plural, name]
         merge(stored, patch)
         self.version += 1
@@ -421,6 +426,27 @@ async def test_a_pod_that_could_not_be_told_why_it_waits_is_told_later(build, fa
         assert world.api.objects["pods", name]["status"]["conditions"][0]["reason"] == "Unschedulable"
 
 
+@pytest.mark.parametrize("refused", ["podgroups/status", "podgroups"])
+@pytest.mark.parametrize(
+    "failure",
+    [errors.Invalid("it breaks a rule", status=422), errors.ServerError("webhook away", status=500)],
+)
+async def test_what_is_refused_of_a_group_keeps_nothing_else_from_its_users(build, refused, failure):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.api.refused = {refused: failure}
+        world.session(build.outcome(annotations=EVICTED))
+        await asyncio.sleep(5)
+        done = {"podgroups/status", "podgroups", "pods/status"} - {refused}
+        assert all(len(world.api.written(what)) == 1 for what in done)
+        world.api.refused.clear()
+        await asyncio.sleep(60)
+    group = world.api.objects["podgroups", "train"]
+    assert group["status"]["schedulingConditions"][0]["message"] == "no room"
+    assert group["metadata"]["annotations"] == EVICTED
+
+
 # --- timestamps ------------------------------------------------------------------------------------
 START = {names.LAST_START_TIMESTAMP: "2026-11-21T09:00:00Z"}
 
@@ -623,9 +649,6 @@ async def test_news_older_than_our_own_write_is_not_believed(build):
         world.cluster.group_sink(Upserted(build.group(version=999), True))
         await asyncio.sleep(60)
     assert len(world.api.writes) == 1
-
-
-EVICTED = {names.LAST_EVICTION_TIMESTAMP: "2026-11-21T09:59:59Z"}
 
 
 @pytest.mark.parametrize("told_by", ["watch", "scheduler"])
