@@ -53,6 +53,7 @@ class OutcomeBook:
         for outcome in update.outcomes:
             group, known = outcome.pod_group, self.get(outcome.pod_group)
             if known == outcome:
+                self._outcomes[group] = (shard, outcome)  # it counts until this shard forgets it
                 continue
             lacked = known.staleness if known is not None else ""
             self._news[group] = News(

@@ -44,6 +44,16 @@ def test_a_group_that_moved_belongs_to_the_shard_that_spoke_last(build):
     assert book.get("team/train") is None
 
 
+def test_a_group_that_moved_keeps_what_its_new_shard_finds_though_the_old_one_found_the_same(build):
+    book = OutcomeBook()
+    book.take("old", an_update(build.outcome(Outcome.NOT_READY)))
+    assert book.take("new", an_update(build.outcome(Outcome.NOT_READY))) == set()
+    assert book.take("old", an_update(forgotten=("team/train",))) == set()
+    assert book.get("team/train") == build.outcome(Outcome.NOT_READY)
+    assert book.take("old", an_update(full=True)) == set()
+    assert book.take("new", an_update(full=True)) == {"team/train"}
+
+
 def test_news_is_told_once_with_whether_it_is_new_that_pods_are_missing(build):
     book = OutcomeBook()
     assert book.take_news("team/train") is None
