@@ -15,6 +15,7 @@ from kai_podgroup_controller.conditions import UNSCHEDULABLE, shown_by
 from kai_podgroup_controller.facts import WatchedGroup, WatchedPod
 from kai_podgroup_controller.outcomes import News
 from kai_podgroup_controller.pods import unschedulable_pods
+from kai_podgroup_controller.verdicts import Heard
 
 #: Pods of an evicted gang that are named beside the first.
 _NAMED: Final = 4
@@ -110,9 +111,11 @@ class Announcer:
                 if pod.scheduled[2] != text:
                     self._unschedulable(pod, text)
 
-    def announce_verdict(self, group: WatchedGroup, outcome: PodGroupOutcome, *, message: str) -> None:
+    def announce_verdict(
+        self, group: WatchedGroup, outcome: PodGroupOutcome, heard: Heard, *, message: str
+    ) -> None:
         """Announce another verdict behind the same outcome, if it was not announced before our time."""
-        inherited = group.key in self._cluster.inherited
+        inherited = heard is Heard.FIRST and group.key in self._cluster.inherited
         if outcome.outcome is Outcome.UNSCHEDULABLE and not (inherited and shown_by(group) == message):
             self._about(group, UNSCHEDULABLE, message)
         elif outcome.outcome is Outcome.NOT_READY and not inherited:

@@ -111,13 +111,14 @@ class Reconciler:
     def _announce(self, group: WatchedGroup, outcome: PodGroupOutcome) -> None:
         if not self._book.says_no(group.key):
             self._verdicts.forget(group.key)
-        news, other_verdict = self._book.take_news(group.key), self._verdicts.take_news(group.key)
+        news, verdict = self._book.take_news(group.key), self._verdicts.take_news(group.key)
         if news is not None:
             message = self._message(group, outcome)
             self._announcer.announce_outcome(group, outcome, news, message=message)
             return
-        if other_verdict:
-            self._announcer.announce_verdict(group, outcome, message=self._message(group, outcome))
+        if verdict is not None:
+            message = self._message(group, outcome)
+            self._announcer.announce_verdict(group, outcome, verdict, message=message)
         self._announcer.announce_to_more(group, outcome)
 
     def _message(self, group: WatchedGroup, outcome: PodGroupOutcome) -> str:

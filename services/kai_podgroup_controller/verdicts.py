@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from enum import Enum
 from typing import Final
 
 from kai.model.verdicts import SEPARATOR, GroupVerdict
@@ -13,6 +14,15 @@ from kai.wire.verdicts import VerdictNews
 SILENCE_SECONDS: Final = 300.0
 
 
+class Heard(Enum):
+    """How a verdict is new."""
+
+    #: Nothing was known of the group: a predecessor of ours may have told it.
+    FIRST = "first"
+    #: There was another one.
+    ANOTHER = "another"
+
+
 class VerdictBook:
     """The newest verdict on each group. Whoever starts knows none, and lets stand what the objects show."""
 
@@ -20,7 +30,7 @@ class VerdictBook:
         self._clock = clock or asyncio.get_running_loop().time
         #: None: insight has said that there is nothing to say.
         self._known: dict[str, GroupVerdict | None] = {}
-        self._news: set[str] = set()
+        self._news: dict[str, Heard] = {}
         self._heard_at = self._clock()
         self._silent = False
 
@@ -33,13 +43,14 @@ class VerdictBook:
             if before == verdict:
                 continue
             if before is None or (before.verdict, before.code) != (verdict.verdict, verdict.code):
-                self._news.add(verdict.pod_group)
+                known = verdict.pod_group in self._known
+                self._news[verdict.pod_group] = Heard.ANOTHER if known else Heard.FIRST
             self._known[verdict.pod_group] = verdict
             concerned.add(verdict.pod_group)
         for group in news.forgotten:
             if self._known.get(group) is not None:
                 self._known[group] = None
-                self._news.discard(group)
+                self._news.pop(group, None)
                 concerned.add(group)
         return concerned
 
@@ -55,13 +66,11 @@ class VerdictBook:
     def forget(self, group: str) -> None:
         """It does not wait."""
         self._known.pop(group, None)
-        self._news.discard(group)
+        self._news.pop(group, None)
 
-    def take_news(self, group: str) -> bool:
+    def take_news(self, group: str) -> Heard | None:
         """Whether there is another verdict on it, or another reason, since this was last asked."""
-        found = group in self._news
-        self._news.discard(group)
-        return found
+        return self._news.pop(group, None)
 
     def message(self, group: str, text: str, *, shown: str) -> str:
         """What is to be told of a group: what the scheduler says, and the verdict.

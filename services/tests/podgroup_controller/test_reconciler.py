@@ -871,6 +871,21 @@ async def test_a_group_that_is_not_ready_is_told_what_it_lacks(build):
     ]
 
 
+async def test_another_verdict_on_a_group_from_before_the_start_is_told_though_the_first_is_not(build):
+    async with World(build) as world:
+        world.group()
+        world.cluster.begin()
+        world.session(build.outcome(Outcome.NOT_READY, message="1 of 2 pods"), full=True)
+        world.insight(("CHANGE", "PodsMissing", "one more has to be made"))
+        await asyncio.sleep(1)
+        assert world.recorder.events == []
+        world.insight(SCARCE)
+        await asyncio.sleep(1)
+    assert [event[3:5] for event in world.recorder.events] == [
+        ("NotReady", OWN.replace("no room", "1 of 2 pods"))
+    ]
+
+
 async def test_a_verdict_that_is_forgotten_is_taken_back_and_one_on_who_runs_is_not_told(build):
     async with World(build) as world:
         world.group()
