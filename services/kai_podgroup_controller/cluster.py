@@ -175,6 +175,8 @@ class Cluster:
             if old.uid == facts.uid and old.resource_version > facts.resource_version:
                 return
             self._leave(old)
+            if old.group != facts.group:
+                self._emptied.pop(old.group, None)  # its pod goes on elsewhere, so it ends with nobody
         self.pods[facts.key] = facts
         self._join(facts)
 

@@ -704,6 +704,22 @@ async def test_an_evicted_pods_own_group_is_left_to_the_garbage_collector(build,
         world.cluster.group_sink(Removed("team/train", "uid-train", None))
 
 
+async def test_a_group_that_its_pod_has_left_for_another_is_charged_for_it_no_longer(build):
+    async with World(build) as world:
+        world.group(owners=[A_POD])
+        world.group("other")
+        world.pod(bound=True, phase="Running")
+        await asyncio.sleep(5)
+        world.pod(group="other", bound=True, phase="Running", version=2)
+        await asyncio.sleep(5)
+        allocated = {
+            name: json["status"]["resourcesStatus"].get("allocated")
+            for (kind, name), json in world.api.objects.items()
+            if kind == "podgroups"
+        }
+    assert allocated == {"train": {}, "other": {"cpu": "1"}}
+
+
 async def test_a_group_that_nobody_collects_is_brought_up_to_date_in_the_end(build):
     async with World(build) as world:
         world.group(owners=[A_POD])
