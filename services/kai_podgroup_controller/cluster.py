@@ -35,8 +35,8 @@ class Cluster:
         self.priority_classes: dict[str, PriorityClass] = {}
         #: Pods that a scheduler cannot take in, by key.
         self.faulty_pods: dict[str, Fault] = {}
-        #: Whether a scheduler has told what is wrong with whom.
-        self.faults_known = False
+        #: Node pools whose scheduler has told what is wrong with whom.
+        self.faults_told: set[str] = set()
         #: Groups that a predecessor of ours may have told users about.
         self.inherited: set[str] = set()
         self._members: dict[str, dict[str, WatchedPod]] = {}

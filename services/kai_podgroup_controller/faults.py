@@ -45,7 +45,7 @@ class FaultBook:
             for fault in faults.values()
             if fault.kind == PODS.kind and fault.reason in FAULT_REASONS
         }
-        self._cluster.faults_known = True
+        self._cluster.faults_told.add(shard)
         keys = {key for kind, key in changed if kind == PODS.kind}
         if update.full:
             keys |= {pod.key for pod in self._cluster.pods.values() if pod.scheduled[1] in FAULT_REASONS}
@@ -65,7 +65,12 @@ class FaultBook:
 
 
 def well_again(group: WatchedGroup, cluster: Cluster) -> Iterator[WatchedPod]:
-    """The waiting pods of a group whose condition still tells of a fault that is over."""
+    """The waiting pods of a group whose condition still tells of a fault that is over.
+
+    Who was set aside only the scheduler knows that has the group.
+    """
+    if group.node_pool not in cluster.faults_told:
+        return
     for pod in cluster.members(group.key):
         if pod.waits and pod.scheduled[1] in FAULT_REASONS and pod.key not in cluster.faulty_pods:
             yield pod

@@ -234,12 +234,11 @@ class Reconciler:
                 if wants_condition(group, outcome, pod)
             ]
         told = {pod.key for pod, _ in patches}
-        if self._cluster.faults_known:
-            patches += [
-                (pod, condition_patch(pod, WELL_AGAIN, now=now))
-                for pod in well_again(group, self._cluster)
-                if pod.key not in told
-            ]
+        patches += [
+            (pod, condition_patch(pod, WELL_AGAIN, now=now))
+            for pod in well_again(group, self._cluster)
+            if pod.key not in told
+        ]
         async with asyncio.TaskGroup() as tasks:
             writes = [
                 tasks.create_task(self._pod(pod, patch, at_once))

@@ -1,6 +1,7 @@
 """When status is written, how often, and what else goes with it; in virtual time."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
@@ -113,10 +114,10 @@ class World:
         self.api.objects["pods", json["metadata"]["name"]] = json
         self.cluster.pod_sink(Upserted(self.build.pod(*args, **options), False))
 
-    def session(self, *outcomes, full=False, **fields):
+    def session(self, *outcomes, full=False, shard="default", **fields):
         update = SessionUpdate(version=1, epoch=1, opened_at=0, full=full, outcomes=outcomes, **fields)
         self.announcer.announce(update)
-        for key in self.faults.take("default", update) | self.book.take("default", update):
+        for key in self.faults.take(shard, update) | self.book.take(shard, update):
             self.queue.add_after(key, reconciler.SETTLING_SECONDS)
 
     def insight(self, *found, forgotten=()):
@@ -835,6 +836,25 @@ async def test_a_condition_about_a_fault_that_is_over_is_set_right_though_nobody
     (condition,) = patch["status"]["conditions"]
     assert (condition["reason"], condition["status"]) == ("Unschedulable", "False")
     assert "over" in condition["message"]
+
+
+async def test_only_the_scheduler_of_its_node_pool_says_that_nothing_is_wrong_with_a_pod(build):
+    async with World(build) as world:
+        world.group(labels={"kai.scheduler/node-pool": "blue"})
+        shown = {"type": "PodScheduled", "status": "False", "reason": "SetAside", "message": "it failed"}
+        world.pod(conditions=[shown])
+        world.session(full=True)
+        await asyncio.sleep(1)
+        world.session(
+            full=True, shard="blue", faults=(replace(a_fault(message="it failed"), reason="SetAside"),)
+        )
+        await asyncio.sleep(1)
+        assert world.api.written("pods/status") == []
+        assert world.recorder.events == []
+        world.session(shard="blue", cured=(("Pod", "team/worker"),))
+        await asyncio.sleep(1)
+    ((_, patch),) = world.api.written("pods/status")
+    assert "over" in patch["status"]["conditions"][0]["message"]
 
 
 # --- verdicts --------------------------------------------------------------------------------------
