@@ -75,10 +75,10 @@ class Accounts:
 
 
 def _counted_in(found: Mapping[str, QueueTotals]) -> dict[str, str]:
-    """The parent of each queue that is summed up in it: it stands before its parent."""
-    above: dict[str, str] = {}
-    seen: set[str] = set()
-    for name, total in found.items():
-        above |= {child: name for child in total.children if child in seen}
-        seen.add(name)
-    return above
+    """The parent of each queue that is summed up in it."""
+    return {
+        child: name
+        for name, total in found.items()
+        for child in total.children
+        if found[child].counts_in(total)
+    }

@@ -124,11 +124,15 @@ class Workloads:
 
 @dataclass(frozen=True, slots=True)
 class QueueTotals:
-    """A queue with all below it. ``depth`` is 0 for queues without parent."""
+    """A queue with all below it. ``depth`` is 0 for queues without parent, and in and below a circle."""
 
     depth: int
     children: tuple[str, ...]
     sums: Sums
+
+    def counts_in(self, parent: QueueTotals) -> bool:
+        """Whether it counts in its parent, too: not in a circle, nor below one."""
+        return self.depth > parent.depth
 
 
 def totals(queues: Mapping[str, Queue], workloads: Workloads) -> dict[str, QueueTotals]:
@@ -145,10 +149,10 @@ def totals(queues: Mapping[str, Queue], workloads: Workloads) -> dict[str, Queue
         sums = Sums()
         sums.add(workloads.of(name))
         below = sorted(children.get(name, ()))
+        found[name] = total = QueueTotals(depth, tuple(below), sums)
         for child in below:
-            if child in found:
+            if child in found and found[child].counts_in(total):
                 sums.add(found[child].sums)
-        found[name] = QueueTotals(depth, tuple(below), sums)
     return found
 
 

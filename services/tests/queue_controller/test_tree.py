@@ -86,6 +86,21 @@ def test_a_circle_of_parents_ends(build):
     assert found["self"].sums.requested == {"cpu": 1}
 
 
+@pytest.mark.parametrize("below", ["a-team", "z-team"])
+def test_who_is_in_a_circle_or_below_it_counts_only_in_himself_whatever_the_names(build, below):
+    queues = {
+        "m": build.queue("m", parent="n"),
+        "n": build.queue("n", parent="m"),
+        below: build.queue(below, parent="m"),
+        f"{below}-x": build.queue(f"{below}-x", parent=below),
+        f"x-{below}": build.queue(f"x-{below}", parent=below),
+    }
+    workloads = Workloads()
+    for name in queues:
+        workloads.put(f"team/{name}", name, requested("1"))
+    assert shown(totals(queues, workloads)) == dict.fromkeys(queues, "1")
+
+
 OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from(["g1", "g2", "g3"]),
