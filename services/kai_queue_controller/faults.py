@@ -20,19 +20,22 @@ class QueueFaults:
     def __init__(self) -> None:
         self._by_shard: dict[str, dict[str, Fault]] = {}
 
-    def of(self, queue: str) -> Fault | None:
-        """What is wrong with a queue; None if nothing is."""
+    def conditions(self, queue: str, stored: Sequence[Json]) -> list[Json] | None:
+        """The conditions of a queue; None if they say so already, or while no scheduler has told anything."""
+        if not self._by_shard:
+            return None
         found = (faults.get(queue) for faults in self._by_shard.values())
-        return next((fault for fault in found if fault is not None), None)
+        return with_condition(stored, next((fault for fault in found if fault is not None), None))
 
     def take(self, shard: str, update: SessionUpdate) -> bool:
         """Take in an update of a shard's scheduler; whether it changes anything."""
+        first = not self._by_shard
         old = self._by_shard.get(shard, {})
         gone = {key for kind, key in update.cured if kind == _KIND}
         new = {} if update.full else {name: fault for name, fault in old.items() if name not in gone}
         new |= {fault.key: fault for fault in update.faults if fault.kind == _KIND}
         self._by_shard[shard] = new
-        return new != old
+        return first or new != old
 
 
 def with_condition(conditions: Sequence[Json], fault: Fault | None) -> list[Json] | None:

@@ -19,7 +19,7 @@ from kai.kube.client import KubeClient
 from kai.kube.reflector import Change, Removed, Upserted
 from kai.kube.resources import QUEUES
 from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries, WorkResult
-from kai.model.objects import Queue
+from kai.model.objects import Json, Queue
 from kai.wire.sessions import SessionUpdate
 from kai_queue_controller.accounts import Accounts
 from kai_queue_controller.faults import QueueFaults
@@ -127,7 +127,7 @@ class Publisher:
     async def _write(self, name: str, wanted: QueueTotals, at_once: asyncio.Semaphore) -> bool:
         async with at_once:
             queue = self._queues.by_name.get(name)
-            patch = status_patch(wanted, queue.status, self._faults.of(name)) if queue is not None else None
+            patch = self._patch(queue, wanted) if queue is not None else None
             if patch is None:
                 return True
             try:
@@ -146,3 +146,7 @@ class Publisher:
         self._controller.ended(WorkResult.SUCCESS)
         self._queues.take_written(written)
         return True
+
+    def _patch(self, queue: Queue, wanted: QueueTotals) -> Json | None:
+        stored = (queue.status.conditions if queue.status else None) or ()
+        return status_patch(wanted, queue.status, self._faults.conditions(queue.metadata.name, stored))

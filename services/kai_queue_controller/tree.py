@@ -6,14 +6,13 @@ exact, so that nothing drifts. Queues of any depth are summed up in one pass fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 import msgspec
 
 from kai.model import resource_lists
-from kai.model.faults import Fault
 from kai.model.objects import (
     ApiObject,
     ApiStruct,
@@ -23,7 +22,6 @@ from kai.model.objects import (
     QueueStatus,
 )
 from kai.model.resource_lists import amounts
-from kai_queue_controller.faults import with_condition
 
 #: Amounts by resource name.
 Amounts = dict[str, Decimal]
@@ -173,8 +171,10 @@ def _depth(name: str, queues: Mapping[str, Queue]) -> int:
     return len(path) - 1
 
 
-def status_patch(wanted: QueueTotals, stored: QueueStatus | None, fault: Fault | None = None) -> Json | None:
-    """The merge patch of a queue's status; None if it says this already."""
+def status_patch(
+    wanted: QueueTotals, stored: QueueStatus | None, conditions: Sequence[Json] | None = None
+) -> Json | None:
+    """The merge patch of a queue's status, with ``conditions`` if given; None if it says this already."""
     stored = stored or QueueStatus()
     patch: Json = {}
     if sorted(stored.child_queues or ()) != list(wanted.children):
@@ -188,9 +188,8 @@ def status_patch(wanted: QueueTotals, stored: QueueStatus | None, fault: Fault |
         changes = resource_lists.difference(resource_lists.rendered(new), old or {})
         if changes:
             patch[name] = changes
-    conditions = with_condition(stored.conditions or (), fault)
     if conditions is not None:
-        patch["conditions"] = conditions
+        patch["conditions"] = list(conditions)
     return patch or None
 
 

@@ -185,6 +185,30 @@ async def test_a_queue_that_cannot_be_taken_in_says_so_until_it_can(build):
     assert world.api.objects["team"]["status"]["conditions"] == []
 
 
+SHOWN = {
+    "type": "Accepted", "status": "False", "reason": "InvalidObject", "message": "spec.priority is too large",
+}  # fmt: skip
+
+
+async def test_what_a_queue_says_stands_until_a_scheduler_has_told_whether_it_is_so(build):
+    async with World(build) as world:
+        world.queue("team", status={"conditions": [SHOWN]})
+        await asyncio.sleep(60)
+        assert world.api.objects["team"]["status"]["conditions"] == [SHOWN]
+        world.publisher.take_faults("default", an_update(full=True, faults=(a_fault(),)))
+        await asyncio.sleep(60)
+        assert world.api.writes == []
+
+
+async def test_what_is_no_longer_so_is_taken_back_when_the_first_scheduler_tells(build):
+    async with World(build) as world:
+        world.queue("team", status={"conditions": [SHOWN]})
+        await asyncio.sleep(60)
+        world.publisher.take_faults("default", an_update(full=True))
+        await asyncio.sleep(60)
+    assert world.api.objects["team"]["status"]["conditions"] == []
+
+
 async def test_a_defect_over_the_queues_ends_neither_the_controller_nor_later_statuses(build, monkeypatch):
     def broken(*args):
         raise ZeroDivisionError
