@@ -33,8 +33,7 @@ class QueueBook:
             self.by_name.pop(name, None)
         elif old is None or not _is_older(change.obj, old):
             self.by_name[name] = change.obj
-        for listener in self._listeners:
-            listener(old, self.by_name.get(name))
+        self._tell(old, self.by_name.get(name))
 
     def take_written(self, queue: Queue) -> None:
         """Take in the answer to a write of ours, so that it is not written twice while the watch is late.
@@ -42,8 +41,16 @@ class QueueBook:
         Unless the watch has told that the queue is gone, or more.
         """
         known = self.by_name.get(queue.metadata.name)
-        if known is not None and known.metadata.uid == queue.metadata.uid and not _is_older(queue, known):
-            self.by_name[queue.metadata.name] = queue
+        if known is None or known.metadata.uid != queue.metadata.uid or _is_older(queue, known):
+            return
+        self.by_name[queue.metadata.name] = queue
+        if known.spec != queue.spec:
+            # Somebody has changed it meanwhile: what the watch says of that will be no news any more.
+            self._tell(known, queue)
+
+    def _tell(self, old: Queue | None, new: Queue | None) -> None:
+        for listener in self._listeners:
+            listener(old, new)
 
     @contextmanager
     def listening(self, listener: Listener) -> Iterator[None]:

@@ -209,6 +209,21 @@ async def test_what_is_no_longer_so_is_taken_back_when_the_first_scheduler_tells
     assert world.api.objects["team"]["status"]["conditions"] == []
 
 
+async def test_a_queue_that_is_moved_while_its_status_is_written_counts_where_it_is(build):
+    async with World(build, "root", "team") as world:
+        world.queue("other")
+        await asyncio.sleep(5)
+        world.api.objects["team"]["spec"]["parentQueue"] = "other"
+        world.group("g", queue="team", resources=ONE)
+        await asyncio.sleep(5)
+        moved = world.build.queue_json("team", parent="other", version=1000)
+        world.queues(Upserted(msgspec.convert(moved, Queue), True))
+        await asyncio.sleep(5)
+    status = {name: json["status"] for name, json in world.api.objects.items()}
+    assert (status["other"].get("requested"), status["other"]["childQueues"]) == ({"cpu": "1"}, ["team"])
+    assert (status["root"].get("requested", {}), status["root"]["childQueues"]) == ({}, [])
+
+
 async def test_a_defect_over_the_queues_ends_neither_the_controller_nor_later_statuses(build, monkeypatch):
     def broken(*args):
         raise ZeroDivisionError
