@@ -11,7 +11,7 @@ from kai.validation import pod_groups
 
 def review(request: AdmissionRequest) -> AdmissionResponse:
     """Whether the pod group may be stored as it is."""
-    if request.object is None:
+    if request.object is None or request.keeps_spec:
         return AdmissionResponse()
     try:
         pod_group = msgspec.convert(request.object, PodGroup)

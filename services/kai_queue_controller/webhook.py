@@ -26,7 +26,7 @@ def reviewer(queues: Mapping[str, Queue], queue_rules: QueueRules, live: Live) -
     def review(request: AdmissionRequest) -> AdmissionResponse | Awaitable[AdmissionResponse]:
         deleting = request.operation == "DELETE"
         body = request.old_object if deleting else request.object
-        if body is None or request.sub_resource:
+        if body is None or request.sub_resource or request.keeps_spec:
             return AdmissionResponse()
         try:
             queue = msgspec.convert(body, Queue)

@@ -66,6 +66,15 @@ class AdmissionRequest(msgspec.Struct, rename="camel"):
     old_object: Json | None = None
     dry_run: bool | None = None
 
+    @property
+    def keeps_spec(self) -> bool:
+        """Whether it changes other things than the ``spec`` that is stored: finalizers, labels, annotations.
+
+        What older releases let be written is no reason to refuse these, nor may it keep an object from going.
+        """
+        old, new = self.old_object, self.object
+        return old is not None and new is not None and new.get("spec") == old.get("spec")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionResponse:

@@ -68,6 +68,15 @@ def test_deletion_of_a_topology_is_free():
     assert review(VALIDATE_TOPOLOGY, None, operation="DELETE").allowed
 
 
+def test_a_topology_that_was_stored_as_it_is_can_be_labelled_and_can_go():
+    old = a_topology(("a", "x"), ("b", "x"))
+    for metadata in ({"labels": {"a": "b"}}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}):
+        new = {**old, "metadata": old["metadata"] | metadata}
+        assert review(VALIDATE_TOPOLOGY, new, operation="UPDATE", old_object=old).allowed
+        other = a_topology(("a", "x"), ("b",))
+        assert not review(VALIDATE_TOPOLOGY, new, operation="UPDATE", old_object=other).allowed
+
+
 def a_bound_pod(fraction, **metadata):
     pod = a_pod(annotations={"gpu-fraction": fraction} if fraction else {}, metadata=metadata)
     return pod | {"spec": pod["spec"] | {"nodeName": "n1"}}

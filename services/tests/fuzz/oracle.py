@@ -21,7 +21,7 @@ def broken(kind: str, body: Any, old: Any, *, operation: str, known_queues: dict
     if not isinstance(metadata, dict) or metadata.get("deletionTimestamp"):
         return ""
     spec = body.get("spec")
-    if not isinstance(spec, dict):
+    if not isinstance(spec, dict) or (kind != "Pod" and _dict(old).get("spec") == spec):
         return ""
     match kind:
         case "Pod":

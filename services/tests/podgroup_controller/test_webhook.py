@@ -50,3 +50,17 @@ def test_a_minimum_that_nobody_may_take_does_not_grow():
 def test_what_is_stored_and_cannot_be_read_keeps_nobody_from_mending_it():
     before = {**SEMI, "minMember": "two"}
     assert review(a_request({**SEMI, "minMember": 3}, operation="UPDATE", before=before)).allowed
+
+
+LOST = {"subGroups": [{"name": "a", "minMember": 1, "parent": "b"}]}
+
+
+@pytest.mark.parametrize("spec", [LOST, {"minMember": "two"}], ids=["broken", "unreadable"])
+def test_what_is_stored_and_makes_no_sense_can_be_annotated_and_can_go(spec):
+    """Older releases, or a webhook that was switched off, let it be written."""
+    for metadata in ({"annotations": {"a": "b"}}, {"deletionTimestamp": "2026-11-21T10:00:00Z"}):
+        request = a_request(spec, operation="UPDATE", before=spec)
+        request.object["metadata"] = {**request.object["metadata"], **metadata}
+        assert review(request).allowed
+        request.old_object["spec"] = {**spec, "queue": "other"}
+        assert not review(request).allowed

@@ -79,6 +79,16 @@ def test_a_queue_without_resources_is_refused_unless_it_is_on_its_way_out(build)
     assert review(request).allowed
 
 
+@pytest.mark.parametrize("spec", [{}, {"priority": "high"}], ids=["no resources", "unreadable"])
+def test_what_is_stored_and_makes_no_sense_can_be_labelled_and_can_go(build, spec):
+    """Older releases, or a webhook that was switched off, let it be written."""
+    old = {**build.queue_json("team"), "spec": spec}
+    for metadata in ({"labels": {"a": "b"}}, {"deletionTimestamp": "2026-11-21T10:00:00Z", "finalizers": []}):
+        new = {**old, "metadata": old["metadata"] | metadata}
+        request = AdmissionRequest(uid="1", operation="UPDATE", name="team", object=new, old_object=old)
+        assert reviewer({}, QueueRules(), nobody)(request).allowed
+
+
 def a_deletion(queue):
     return AdmissionRequest(uid="1", operation="DELETE", name=queue["metadata"]["name"], old_object=queue)
 
