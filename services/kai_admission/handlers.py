@@ -69,14 +69,16 @@ def validate_pod(request: AdmissionRequest, pod: Json, rules: PodRules) -> Admis
     """Whether the pod may be stored; what is being deleted must be able to lose its finalizers."""
     understood = msgspec.convert(pod, Pod)
     understood.metadata.namespace = understood.metadata.namespace or request.namespace
-    if request.old_object is not None:
-        verdict = granted.check_update(msgspec.convert(request.old_object, Pod), understood)
+    before = None if request.old_object is None else msgspec.convert(request.old_object, Pod)
+    if before is not None:
+        verdict = granted.check_update(before, understood)
         if not verdict.allowed:
             return _answer(verdict)
     if understood.metadata.deletion_timestamp:
         return _ALLOWED
-    check = pods.check_new if request.operation == "CREATE" else pods.check
-    return _answer(check(understood, rules))
+    if request.operation == "CREATE":
+        return _answer(pods.check_new(understood, rules))
+    return _answer(pods.check(understood, rules, before=before))
 
 
 def complete_added(request: AdmissionRequest, pod: Json, rules: PodRules) -> AdmissionResponse:

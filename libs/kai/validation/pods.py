@@ -25,13 +25,17 @@ class PodRules:
     block_visible_devices: bool = False
 
 
-def check(pod: Pod, rules: PodRules) -> Verdict:
+def check(pod: Pod, rules: PodRules, *, before: Pod | None = None) -> Verdict:
     """Refuses a pod whose request for a GPU makes no sense, with the first reason that is found.
 
-    The same pods are refused when they are updated, since the rest of the system relies on it.
+    The same pods are refused when they are updated, since the rest of the system relies on it. What was wrong
+    ``before`` is no reason: rules change while pods run, and whose finalizers cannot be taken off never ends.
     """
-    error = next(_errors(pod, rules), None)
-    return Verdict() if error is None else Verdict((_located(pod, error),))
+    errors = list(_errors(pod, rules))
+    if errors and before is not None:
+        known = set(_errors(before, rules))
+        errors = [each for each in errors if each not in known]
+    return Verdict((_located(pod, errors[0]),)) if errors else Verdict()
 
 
 def check_new(pod: Pod, rules: PodRules) -> Verdict:
@@ -106,6 +110,7 @@ def _errors(pod: Pod, rules: PodRules) -> Iterator[str]:
             sharing.fraction_container(pod)
         except sharing.NoSuchContainer as error:
             yield str(error)
+            return  # which container is to see devices is not known
     if rules.block_visible_devices:
         yield from _visible_devices(pod, shares=shares)
 

@@ -105,3 +105,36 @@ def test_a_pod_beyond_its_bounds_is_refused_when_it_is_created_only():
     assert not response.allowed
     assert response.message == "pod team/demo: spec.tolerations is '513'; it must be at most 512"
     assert review(VALIDATE_POD, pod, operation="UPDATE", old_object=pod).allowed
+
+
+SHARES = {"gpu-fraction": "0.5"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "flags"),
+    [
+        pytest.param(a_pod(annotations=SHARES), [], id="sharing was switched off"),
+        pytest.param(
+            a_pod({"name": "c", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}),
+            ["--block-nvidia-visible-devices"],
+            id="devices were blocked",
+        ),
+        pytest.param(
+            a_pod(annotations={**SHARES, "gpu-fraction-container-name": "none"}),
+            ["--gpu-sharing-enabled", "--block-nvidia-visible-devices"],
+            id="what does not exist",
+        ),
+    ],
+)
+def test_what_a_pod_was_admitted_with_keeps_nobody_from_other_changes_of_it(pod, flags):
+    """The controller of Jobs takes its finalizer off pods that have ended, and waits for that."""
+    finished = pod | {"metadata": pod["metadata"] | {"finalizers": []}}
+    assert review(VALIDATE_POD, finished, *flags, operation="UPDATE", old_object=pod).allowed
+    assert not review(VALIDATE_POD, finished, *flags, operation="UPDATE", old_object=a_pod()).allowed
+    assert not review(VALIDATE_POD, finished, *flags).allowed
+
+
+def test_another_mistake_is_refused_beside_one_that_was_there():
+    old, new = a_pod(annotations=SHARES), a_pod(annotations={**SHARES, "gpu-memory": "100"})
+    response = review(VALIDATE_POD, new, operation="UPDATE", old_object=old)
+    assert "exclude each other" in response.message

@@ -25,7 +25,8 @@ def broken(kind: str, body: Any, old: Any, *, operation: str, known_queues: dict
         return ""
     match kind:
         case "Pod":
-            return _pod(metadata, spec) or _rewritten(metadata, spec, old)
+            wrong = _pod(metadata, spec)
+            return ("" if _was_wrong(old) else wrong) or _rewritten(metadata, spec, old)
         case "PodGroup":
             return _pod_group(spec, updating=operation == "UPDATE")
         case "Queue":
@@ -60,6 +61,12 @@ def _pod(metadata: Any, spec: Any) -> str:
     if shares and any("nvidia.com/gpu" in limits for limits in _limits(spec)):
         return "a part of a GPU excludes whole ones"
     return ""
+
+
+def _was_wrong(old: Any) -> str:
+    """What was wrong before is no reason to refuse other changes."""
+    metadata, spec = _dict(_dict(old).get("metadata")), _dict(_dict(old).get("spec"))
+    return _pod(metadata, spec | {"schedulerName": "kai-scheduler"})
 
 
 def _rewritten(metadata: Any, spec: Any, old: Any) -> str:
