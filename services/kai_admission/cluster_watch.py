@@ -140,24 +140,26 @@ class ClusterWatch:
         return False
 
     async def renewed(self, namespace: str, queue: str) -> Facts:
-        """What is known now, with this namespace and queue as the API server has them.
+        """What is known now, with this namespace, queue and those above it as the API server has them.
 
         Of a cluster that cannot be asked nothing is known of them.
         """
-        client, soon = self._client, LIVE_READ_SECONDS
+        client = self._client
         if client is None:
             return self._known
         try:
-            found, live = await asyncio.gather(
-                client.get(NAMESPACES, namespace, type=ApiObject, deadline=soon),
-                client.get(QUEUES, queue, type=Queue, deadline=soon),
-            )
-        except (KubeError, ValueError):
+            async with asyncio.timeout(LIVE_READ_SECONDS):
+                found, live = await asyncio.gather(
+                    client.get(NAMESPACES, namespace, type=ApiObject, deadline=LIVE_READ_SECONDS),
+                    _lineage(client, queue),
+                )
+        except (KubeError, ValueError, TimeoutError):
             return self._known
         facts = self.facts()
+        queues = {**(facts.queues or {}), **live}
         return replace(
             facts,
-            queues={**(facts.queues or {}), queue: live},
+            queues={name: each for name, each in queues.items() if each is not None},
             namespaces={namespace: found.labels},
         )
 
@@ -224,3 +226,17 @@ class ClusterWatch:
             self._namespaces[change.obj.metadata.name] = change.obj.labels
         elif isinstance(change, Removed):
             self._namespaces.pop(change.obj_key, None)
+
+
+async def _lineage(client: KubeClient, queue: str) -> dict[str, Queue | None]:
+    """A queue and those above it by name; None for what does not exist."""
+    found: dict[str, Queue | None] = {}
+    name = queue
+    while name and name not in found:
+        try:
+            live = await client.get(QUEUES, name, type=Queue, deadline=LIVE_READ_SECONDS)
+        except NotFound:
+            found[name] = None
+            break
+        found[name], name = live, live.spec.parent_queue
+    return found

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from kai.advice.facts import Facts
-from kai.model.objects import Queue
+from kai.kube import errors
+from kai.model.objects import ApiObject, Queue
 from kai.runtime.webhook import AdmissionRequest, GroupVersionKind
 from kai_admission.advisor import advisor
 from kai_admission.cluster_watch import ClusterWatch
@@ -118,6 +119,42 @@ async def test_who_was_admitted_a_moment_ago_is_not_refused_by_a_late_watch():
     opened = replace(FACTS, queues={**FACTS.queues, "q-b": a_queue("q-b")})
     assert (await asked(a_pod_of("q-b"), live=opened)).allowed
     assert (await asked(a_pod_of("q-b"), live=Facts())).allowed
+
+
+class Server:
+    """What an API server says of namespaces and queues now."""
+
+    def __init__(self, *queues):
+        self.objects = {each.metadata.name: each for each in queues}
+        self.objects["team-c"] = msgspec.convert({"metadata": {"name": "team-c"}}, ApiObject)
+
+    async def get(self, resource, name, *, type, deadline):  # noqa: A002
+        if name not in self.objects:
+            raise errors.NotFound("no such object", status=404)
+        return self.objects[name]
+
+
+@pytest.mark.parametrize(
+    ("now", "allowed"),
+    [
+        pytest.param([a_queue("q-b"), a_queue("below", parentQueue="q-b")], True, id="both were opened"),
+        pytest.param([a_queue("below", parentQueue="q-b")], True, id="the one above is gone"),
+        pytest.param([a_queue("below")], True, id="moved from there"),
+        pytest.param([FACTS.queues["q-b"], a_queue("below", parentQueue="q-b")], False, id="one was opened"),
+        pytest.param(
+            [a_queue("below", parentQueue="x"), a_queue("x", parentQueue="below")], True, id="circle"
+        ),
+    ],
+)
+async def test_the_queues_above_one_that_was_opened_are_looked_at_again_as_well(now, allowed, monkeypatch):
+    closed = a_queue("below", parentQueue="q-b", access={})
+    facts = replace(FACTS, queues={**FACTS.queues, "below": closed})
+    watch = ClusterWatch(Facts())
+    monkeypatch.setattr(watch, "_client", Server(*now))
+    monkeypatch.setattr(watch, "facts", lambda: facts)
+    known = await watch.renewed("team-c", "below")
+    assert (await asked(a_pod_of("below"), facts=facts, live=known)).allowed is allowed
+    assert known.queues["q-a"] == FACTS.queues["q-a"]
 
 
 async def test_an_api_server_that_cannot_be_asked_again_knows_nothing():
