@@ -76,6 +76,7 @@ class Reconciler:
         #: Groups whose status is held back, and since when.
         self._held_back: dict[str, float] = {}
         self._written_at: dict[str, float] = {}
+        self._pods_written_at: dict[str, float] = {}
 
     async def reconcile(self, key: str) -> float | None:
         """Write what differs. Seconds after which to look again, None if nothing is held back."""
@@ -85,28 +86,31 @@ class Reconciler:
             self._announcer.forget(key)
             self._held_back.pop(key, None)
             self._written_at.pop(key, None)
+            self._pods_written_at.pop(key, None)
             return None
         if (wait := self._wait_for_its_end(group)) > 0:
             return wait
         outcome = self._book.get(key)
         if outcome is not None:
             self._announce(group, outcome)
-        again: float | None = None
+        waits: list[float] = []
         refused: errors.ApiError | None = None
         for part in (self._status, self._timestamps, self._pods):
             try:
-                again = await part(group, outcome) or again
+                wait = await part(group, outcome) or 0.0
             except errors.NotFound:
                 # Deleted meanwhile; the watch will say so.
                 return None
             except errors.ApiError as error:
                 # One part that breaks a rule, or whose webhook is away, keeps no other from users.
                 refused = refused or error
+            else:
+                waits += [wait] if wait > 0 else []
         if isinstance(refused, errors.Conflict):
             return SETTLING_SECONDS
         if refused is not None:
             raise refused
-        return again
+        return min(waits, default=None)
 
     def _announce(self, group: WatchedGroup, outcome: PodGroupOutcome) -> None:
         if not self._book.says_no(group.key):
@@ -220,8 +224,7 @@ class Reconciler:
         self._cluster.take_written_group(written)
 
     # --- its pods ------------------------------------------------------------------------------
-    async def _pods(self, group: WatchedGroup, outcome: PodGroupOutcome | None) -> None:
-        at_once = asyncio.Semaphore(POD_WRITES)
+    async def _pods(self, group: WatchedGroup, outcome: PodGroupOutcome | None) -> float | None:
         now = self._now()
         patches = [
             (pod, condition_patch(pod, fault.message, reason=fault.reason, now=now))
@@ -239,19 +242,27 @@ class Reconciler:
             for pod in well_again(group, self._cluster)
             if pod.key not in told
         ]
+        clock = self._clock()
+        wait = self._pods_written_at.get(group.key, clock - PAUSE_SECONDS) + PAUSE_SECONDS - clock
+        due = [(pod, patch) for pod, patch in patches if patch is not None]
+        # Who says nothing yet is told at once.
+        at_once = due if wait <= 0 else [each for each in due if each[0].scheduled[0] != "False"]
+        if at_once:
+            await self._write_pods(group, at_once)
+        return wait if len(at_once) < len(due) else None
+
+    async def _write_pods(self, group: WatchedGroup, patches: list[tuple[WatchedPod, Json]]) -> None:
+        self._pods_written_at[group.key] = self._clock()
+        turns = asyncio.Semaphore(POD_WRITES)
         async with asyncio.TaskGroup() as tasks:
-            writes = [
-                tasks.create_task(self._pod(pod, patch, at_once))
-                for pod, patch in patches
-                if patch is not None
-            ]
+            writes = [tasks.create_task(self._pod(pod, patch, turns)) for pod, patch in patches]
         for failure in (write.result() for write in writes):
             if failure is not None:
                 raise failure  # nothing else may ever happen to that pod that would have it looked at again
 
-    async def _pod(self, pod: WatchedPod, patch: Json, at_once: asyncio.Semaphore) -> errors.KubeError | None:
+    async def _pod(self, pod: WatchedPod, patch: Json, turns: asyncio.Semaphore) -> errors.KubeError | None:
         """Why it could not be written, if it has to be tried again; one that fails stops no other."""
-        async with at_once:
+        async with turns:
             try:
                 written = await self._client.patch(
                     PODS,

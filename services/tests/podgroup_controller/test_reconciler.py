@@ -374,6 +374,23 @@ async def test_a_message_that_changes_with_every_cycle_is_written_now_and_then(b
     assert writes[-1][1]["status"]["schedulingConditions"][0]["message"] == "no room on 39 nodes"
 
 
+async def test_what_is_said_of_pods_and_changes_with_every_cycle_is_written_now_and_then(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        for cycle in range(40):
+            text = f"no room on {cycle} nodes"
+            world.session(build.outcome(pod_messages={"team/worker": text, "team/late": text}))
+            await asyncio.sleep(0.5)
+        world.pod("late")
+        await asyncio.sleep(0.5)
+        assert [name for name, _ in world.api.written("pods/status")].count("late") == 1
+        await asyncio.sleep(5)
+    writes = [patch for name, patch in world.api.written("pods/status") if name == "worker"]
+    assert 5 <= len(writes) <= 12
+    assert writes[-1]["status"]["conditions"][0]["message"] == "no room on 39 nodes"
+
+
 async def test_an_outcome_that_comes_before_its_group_is_told_when_the_group_is_there(build):
     async with World(build) as world:
         world.session(build.outcome())
