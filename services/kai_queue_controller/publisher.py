@@ -15,6 +15,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from kai.kube import errors
+from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
 from kai.kube.reflector import Change, Removed, Upserted
 from kai.kube.resources import QUEUES
@@ -32,6 +33,8 @@ CONTROLLER = "queues"
 WRITES = 8
 #: A defect lasts; it is tried again, but not all the time.
 PAUSE_AFTER_DEFECT_SECONDS = 30.0
+#: The longest that a queue is left alone whose status could not be written.
+LONGEST_REST_SECONDS = 60.0
 
 _log = structlog.get_logger(__name__)
 
@@ -54,6 +57,9 @@ class Publisher:
         self._interval = interval
         self._controller = controller or ControllerMetrics(CollectorRegistry()).of(CONTROLLER)
         self._controller.workers.set(WRITES)
+        #: Queues whose status could not be written, and those of them whose turn has not come again.
+        self._backoffs: dict[str, Backoff] = {}
+        self._resting: set[str] = set()
         self._changed = asyncio.Event()
         self._changed.set()
 
@@ -97,39 +103,35 @@ class Publisher:
                 await self._changed.wait()
                 await asyncio.sleep(self._interval)
                 self._changed.clear()
-                if not await self._publish_surely():
-                    # A server in trouble: what is left is tried again after the next pause.
-                    self._changed.set()
+                await self._publish_surely()
 
-    async def _publish_surely(self) -> bool:
+    async def _publish_surely(self) -> None:
         try:
-            return await self.publish()
+            await self.publish()
         except Exception:  # noqa: BLE001 (a defect over one queue must not end the statuses of all)
             _log.exception("statuses of queues not written")
             self._accounts.look_at(self._queues.by_name)
             await asyncio.sleep(PAUSE_AFTER_DEFECT_SECONDS)
-            return False
+            self._changed.set()
 
-    async def publish(self) -> bool:
-        """Write all that differs now; whether every write succeeded. One that fails stops no other."""
+    async def publish(self) -> None:
+        """Write all that differs now. One that fails stops no other, and is tried again after a rest."""
         found = self._accounts.take_unsettled()
-        results: list[bool] = []
         for level in by_depth(found.items()):
-            results += await self._publish_level(level, found)
-        return all(results)
+            at_once = asyncio.Semaphore(WRITES)
+            async with asyncio.TaskGroup() as group:
+                for name in level:
+                    group.create_task(self._write(name, found[name], at_once))
 
-    async def _publish_level(self, level: list[str], found: Mapping[str, QueueTotals]) -> list[bool]:
-        at_once = asyncio.Semaphore(WRITES)
-        async with asyncio.TaskGroup() as group:
-            writes = [group.create_task(self._write(name, found[name], at_once)) for name in level]
-        return [write.result() for write in writes]
-
-    async def _write(self, name: str, wanted: QueueTotals, at_once: asyncio.Semaphore) -> bool:
+    async def _write(self, name: str, wanted: QueueTotals, at_once: asyncio.Semaphore) -> None:
+        if name in self._resting:
+            return
         async with at_once:
             queue = self._queues.by_name.get(name)
             patch = self._patch(queue, wanted) if queue is not None else None
             if patch is None:
-                return True
+                self._backoffs.pop(name, None)
+                return
             try:
                 with self._controller.working():
                     written: Queue = await self._client.patch(
@@ -137,15 +139,35 @@ class Publisher:
                     )
             except errors.NotFound:
                 self._controller.ended(WorkResult.SUCCESS)
-                return True
+                self._backoffs.pop(name, None)
+                return
             except errors.KubeError as error:
                 self._controller.ended(WorkResult.ERROR)
-                _log.warning("queue status not written", queue=name, error=str(error))
-                self._accounts.look_at([name])
-                return False
+                delay = self._rest(name)
+                _log.warning(
+                    "queue status not written", queue=name, error=str(error), retry_seconds=round(delay, 1)
+                )
+                return
         self._controller.ended(WorkResult.SUCCESS)
+        self._backoffs.pop(name, None)
         self._queues.take_written(written)
-        return True
+
+    def _rest(self, name: str) -> float:
+        """Leave a queue alone, the longer the more often it could not be written; for how many seconds."""
+        backoff = self._backoffs.setdefault(
+            name, Backoff(initial=self._interval, maximum=LONGEST_REST_SECONDS)
+        )
+        delay = backoff.next()
+        self._resting.add(name)
+        asyncio.get_running_loop().call_later(delay, self._rested, name)
+        return delay
+
+    def _rested(self, name: str) -> None:
+        self._resting.discard(name)
+        if name not in self._queues.by_name:
+            self._backoffs.pop(name, None)
+        self._accounts.look_at([name])
+        self._changed.set()
 
     def _patch(self, queue: Queue, wanted: QueueTotals) -> Json | None:
         stored = (queue.status.conditions if queue.status else None) or ()

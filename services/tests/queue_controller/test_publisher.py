@@ -23,10 +23,13 @@ ONE = {"requested": {"cpu": "1"}, "allocated": {"cpu": "1"}}
 class FakeApi:
     def __init__(self):
         self.objects, self.writes, self.failures, self.version = {}, [], {}, 1000
+        self.refused = set()
 
     async def patch(self, res, name, patch, *, subresource, type):  # noqa: A002
         await asyncio.sleep(0.01)
         self.writes.append((name, patch["status"]))
+        if name in self.refused:
+            raise errors.Invalid("it breaks a rule", status=422)
         if name in self.failures:
             raise self.failures.pop(name)
         stored = self.objects[name]
@@ -124,6 +127,23 @@ async def test_a_write_that_fails_is_tried_again_and_stops_no_other(build, failu
         world.api.failures = {"team": failure}
         await asyncio.sleep(20)
     assert written(world) == ["team", "root", "team"]
+
+
+async def test_a_queue_that_is_refused_again_and_again_is_tried_less_and_less_often(build):
+    async with World(build, "root", "team") as world:
+        world.api.refused = {"team"}
+        for number in range(600):
+            world.group(f"g{number}", queue="team", resources=ONE)
+            await asyncio.sleep(1)
+        assert 5 <= written(world).count("team") <= 30
+        assert int(world.api.objects["root"]["status"]["requested"]["cpu"]) >= 590
+        world.api.refused = set()
+        await asyncio.sleep(70)
+        assert world.api.objects["team"]["status"]["requested"] == {"cpu": "600"}
+        world.api.writes.clear()
+        world.group("more", queue="team", resources=ONE)
+        await asyncio.sleep(5)
+    assert written(world) == ["team", "root"]
 
 
 async def test_a_queue_deleted_meanwhile_is_not_asked_for_again(build):
