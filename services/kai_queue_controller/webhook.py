@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,9 @@ from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, Handler
 from kai.validation import queues as rules
 from kai.validation.queues import QueueRules
 from kai.validation.verdict import Verdict
+
+#: Children that are looked at together.
+_AT_ONCE: Final = 8
 
 #: Reads a queue from the API server; None if there is none of this name.
 Live: TypeAlias = Callable[[str], Awaitable[Queue | None]]
@@ -47,9 +50,17 @@ def reviewer(queues: Mapping[str, Queue], queue_rules: QueueRules, live: Live) -
         return _answer(_deletion(queue, children, refuse=queue_rules.refuse_deletion))
 
     async def refuse_for(queue: Queue, children: list[str]) -> AdmissionResponse:
-        """Refuse for children that are really there: the watch is late where a tree is deleted from below."""
-        looks = await asyncio.gather(*(is_there(child, queue.metadata.name) for child in children))
-        there = [child for child, found in zip(children, looks, strict=True) if found]
+        """Refuse for children that are really there: the watch is late where a tree is deleted from below.
+
+        Where one is, the others need not be looked at.
+        """
+        there: list[str] = []
+        for start in range(0, len(children), _AT_ONCE):
+            some, others = children[start : start + _AT_ONCE], children[start + _AT_ONCE :]
+            looks = await asyncio.gather(*(is_there(child, queue.metadata.name) for child in some))
+            if any(looks):
+                there = [child for child, found in zip(some, looks, strict=True) if found] + others
+                break
         return _answer(_deletion(queue, there, refuse=True))
 
     async def is_there(child: str, parent: str) -> bool:

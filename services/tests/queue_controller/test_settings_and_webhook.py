@@ -129,6 +129,22 @@ async def test_nothing_is_refused_for_children_of_which_only_a_late_watch_knows(
     assert (await refused_deletion_of_root(build, queues, lambda name: elsewhere)).allowed
 
 
+async def test_a_parent_of_thousands_costs_its_api_server_a_few_looks(build):
+    queues = {
+        "root": build.queue("root"),
+        **{f"q{number:04}": build.queue(f"q{number:04}", parent="root") for number in range(5000)},
+    }
+    looked = []
+
+    def gone_at_first(name):
+        looked.append(name)
+        return queues[name] if len(looked) > 3 else None
+
+    answer = await refused_deletion_of_root(build, queues, gone_at_first)
+    assert "it is the parent of q0003, q0004, q0005, q0006, q0007 and 4992 more" in answer.message
+    assert len(looked) <= 10
+
+
 async def test_where_children_cannot_be_read_they_count(build):
     def unreachable(name):
         raise errors.TransportError("cannot connect")
