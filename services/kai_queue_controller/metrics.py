@@ -36,7 +36,7 @@ class ExtraLabels:
     def values(self, queue: Queue) -> list[str]:
         """What they are for a queue, in the same order."""
         labels = queue.labels
-        return [labels.get(key) or self.defaults.get(key, "") for key in sorted(self.metric_labels)]
+        return [labels.get(key, self.defaults.get(key, "")) for key in sorted(self.metric_labels)]
 
 
 class QueueCollector(Collector):

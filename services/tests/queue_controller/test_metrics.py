@@ -72,6 +72,12 @@ def test_the_prefix_and_labels_of_queues_can_be_configured(build):
     assert value(registry, "acme_queue_info", "other", center="", level="high") == 1
 
 
+def test_a_label_that_says_nothing_is_a_label(build):
+    extra = ExtraLabels({"tier": "level"}, {"tier": "low"})
+    registry = registry_of({"team": build.queue("team", labels={"tier": ""})}, extra=extra)
+    assert value(registry, "kai_queue_info", level="") == 1
+
+
 def test_a_queue_that_is_gone_has_no_series(build):
     queues = {"team": build.queue("team")}
     registry = registry_of(queues)
