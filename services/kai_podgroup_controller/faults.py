@@ -8,6 +8,7 @@ from typing import Final
 from kai.kube import resources
 from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.resources import PODS, Resource
+from kai.model import names
 from kai.model.faults import INVALID_OBJECT, SET_ASIDE, Fault
 from kai.wire.sessions import SessionUpdate
 from kai_podgroup_controller.cluster import Cluster
@@ -45,7 +46,7 @@ class FaultBook:
             for fault in faults.values()
             if fault.kind == PODS.kind and fault.reason in FAULT_REASONS
         }
-        self._cluster.faults_told.add(shard)
+        self._cluster.faults_told.add(update.node_pool or names.DEFAULT_NODE_POOL)
         keys = {key for kind, key in changed if kind == PODS.kind}
         if update.full:
             keys |= {pod.key for pod in self._cluster.pods.values() if pod.scheduled[1] in FAULT_REASONS}

@@ -33,7 +33,7 @@ CONTROLLER = "queues"
 WRITES = 8
 #: A defect lasts; it is tried again, but not all the time.
 PAUSE_AFTER_DEFECT_SECONDS = 30.0
-#: The longest that a queue is left alone whose status could not be written.
+#: The longest that a queue is left alone whose status is refused.
 LONGEST_REST_SECONDS = 60.0
 
 _log = structlog.get_logger(__name__)
@@ -57,7 +57,7 @@ class Publisher:
         self._interval = interval
         self._controller = controller or ControllerMetrics(CollectorRegistry()).of(CONTROLLER)
         self._controller.workers.set(WRITES)
-        #: Queues whose status could not be written, and those of them whose turn has not come again.
+        #: Queues whose status is refused, and those that could not be written and whose turn has not come again.
         self._backoffs: dict[str, Backoff] = {}
         self._resting: set[str] = set()
         self._changed = asyncio.Event()
@@ -143,7 +143,7 @@ class Publisher:
                 return
             except errors.KubeError as error:
                 self._controller.ended(WorkResult.ERROR)
-                delay = self._rest(name)
+                delay = self._rest(name, refused=_is_refusal(error))
                 _log.warning(
                     "queue status not written", queue=name, error=str(error), retry_seconds=round(delay, 1)
                 )
@@ -152,12 +152,15 @@ class Publisher:
         self._backoffs.pop(name, None)
         self._queues.take_written(written)
 
-    def _rest(self, name: str) -> float:
-        """Leave a queue alone, the longer the more often it could not be written; for how many seconds."""
-        backoff = self._backoffs.setdefault(
-            name, Backoff(initial=self._interval, maximum=LONGEST_REST_SECONDS)
-        )
-        delay = backoff.next()
+    def _rest(self, name: str, *, refused: bool) -> float:
+        """Leave a queue alone, the longer the more often it was refused; for how many seconds.
+
+        A server in trouble has not refused it.
+        """
+        delay = self._interval
+        if refused:
+            longest = LONGEST_REST_SECONDS
+            delay = self._backoffs.setdefault(name, Backoff(initial=delay, maximum=longest)).next()
         self._resting.add(name)
         asyncio.get_running_loop().call_later(delay, self._rested, name)
         return delay
@@ -172,3 +175,10 @@ class Publisher:
     def _patch(self, queue: Queue, wanted: QueueTotals) -> Json | None:
         stored = (queue.status.conditions if queue.status else None) or ()
         return status_patch(wanted, queue.status, self._faults.conditions(queue.metadata.name, stored))
+
+
+def _is_refusal(error: errors.KubeError) -> bool:
+    """Whether the API server does not want it, which trying again will hardly change."""
+    return isinstance(error, errors.ApiError) and not isinstance(
+        error, errors.TooManyRequests | errors.ServerError
+    )

@@ -862,13 +862,12 @@ async def test_only_the_scheduler_of_its_node_pool_says_that_nothing_is_wrong_wi
         world.pod(conditions=[shown])
         world.session(full=True)
         await asyncio.sleep(1)
-        world.session(
-            full=True, shard="blue", faults=(replace(a_fault(message="it failed"), reason="SetAside"),)
-        )
+        blue = {"shard": "night", "node_pool": "blue"}
+        world.session(full=True, **blue, faults=(replace(a_fault(message="it failed"), reason="SetAside"),))
         await asyncio.sleep(1)
         assert world.api.written("pods/status") == []
         assert world.recorder.events == []
-        world.session(shard="blue", cured=(("Pod", "team/worker"),))
+        world.session(**blue, cured=(("Pod", "team/worker"),))
         await asyncio.sleep(1)
     ((_, patch),) = world.api.written("pods/status")
     assert "over" in patch["status"]["conditions"][0]["message"]
