@@ -98,12 +98,18 @@ class Relay:
 def replay(line: str, progress: Progress) -> None:
     """Do to ``progress`` what a child's :class:`Relay` says; anything else is a line to be said."""
     try:
-        what, *arguments = json.loads(line)
+        call = json.loads(line)
     except ValueError:
-        progress.say(line.rstrip("\n"))
-        return
-    if what in ("begin", "done", "say"):
-        getattr(progress, what)(*arguments)
+        call = None
+    match call:
+        case ["begin", str(step)]:
+            progress.begin(step)
+        case ["done", str(step), int() | float() as seconds]:
+            progress.done(step, seconds)
+        case ["say", str(text)]:
+            progress.say(text)
+        case _:  # also JSON of others: logs that an error quotes
+            progress.say(line.rstrip("\n"))
 
 
 def for_stream(out: TextIO) -> Progress:
