@@ -12,6 +12,7 @@ zombie until that connection is closed, so its id means nobody else for as long 
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
 import os
@@ -41,10 +42,14 @@ class ForkRequest(msgspec.Struct, kw_only=True):
 
 
 class ForkReport(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is told of a process: first its id, then its exit status (-n: ended by signal n)."""
+    """What is told of a process: first its id, then its exit status (-n: ended by signal n).
+
+    Or, in place of both, the number of the error for which there is none.
+    """
 
     pid: int = 0
     status: int | None = None
+    error: int = 0
 
 
 def main() -> None:
@@ -118,7 +123,13 @@ class ForkServer:
         with contextlib.suppress(Exception, SystemExit), loading.of_a_service():
             main_of(request.module)  # what fails here fails once more, and is told, in the process itself
         gc.freeze()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:  # the machine is short of memory or processes: those that there are go on
+            os.close(output)
+            _send(connection, ForkReport(error=error.errno or errno.EAGAIN))
+            connection.close()
+            return None
         if pid == 0:
             connection.close()
             self._begin(request, output)

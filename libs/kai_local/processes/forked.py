@@ -99,6 +99,9 @@ class Forking:
         """Run ``command``, which :func:`is_forked`, as the leader of a session; it writes to ``output``.
 
         None where no server stays up, whose log then says why: the command can still be executed.
+
+        Raises:
+            OSError: the machine has no room for a process more.
         """
         _, _, module, *arguments = command
         request = ForkRequest(module=module, arguments=arguments, environment=dict(environment))
@@ -136,9 +139,11 @@ class Forking:
                 writer.write(msgspec.json.encode(request) + b"\n")
                 await writer.drain()
                 report = await _read(reader)
-        if report is not None:
+        if report is not None and not report.error:
             return ForkedProcess(report.pid, reader, writer)
         writer.close()
+        if report is not None:
+            raise OSError(report.error, os.strerror(report.error))
         async with self._changing:
             if self.server is server:
                 await self.end()

@@ -32,6 +32,8 @@ _CRASHES_BEFORE_READY = 3
 _LOOK_AT_MACHINE_EVERY = 5.0
 _LOG_TAIL = 15
 _LONGEST_LINE = 2**20
+#: The status of a program that could not be started, as a shell tells it.
+_NOT_STARTED = 127
 
 _Process = asyncio.subprocess.Process | ForkedProcess
 
@@ -176,8 +178,12 @@ class Supervisor:
 
     async def _run_once(self, child: Child) -> None:
         """One process from start to end."""
-        began_at = child.log.stat().st_size if child.log.exists() else 0
-        process, lines = await self._start_process(child)
+        began_at = _size(child.log)
+        try:
+            process, lines = await self._start_process(child)
+        except OSError as error:
+            self._note_not_started(child, error, began_at)
+            return
         child.identity = ProcessIdentity.of(process.pid)
         child.started_at = time.time()
         child.previous, child.run = child.run, Run(child.started_at, (began_at, None))
@@ -192,7 +198,15 @@ class Supervisor:
                 task.cancel()
             child.exit_status, child.identity = process.returncode, None
             child.run.exit_status, child.run.ended_at = process.returncode, time.time()
-            child.run.log = (began_at, child.log.stat().st_size if child.log.exists() else began_at)
+            child.run.log = (began_at, max(began_at, _size(child.log)))
+
+    def _note_not_started(self, child: Child, error: OSError, began_at: int) -> None:
+        """That is a matter of one program, which is tried again: the others go on."""
+        with contextlib.suppress(OSError), child.log.open("ab") as log:
+            log.write(f"{child.program.name} cannot be started: {error}\n".encode())
+        now = time.time()
+        child.started_at, child.exit_status, child.previous = now, _NOT_STARTED, child.run
+        child.run = Run(now, (began_at, max(began_at, _size(child.log))), now, _NOT_STARTED)
 
     async def _start_process(self, child: Child) -> tuple[_Process, asyncio.StreamReader | None]:
         """The process of a program, and what it writes if that does not go straight to its log."""
@@ -260,6 +274,10 @@ class Supervisor:
         child.state = state
         child.changed.set()
         self._on_change(child)
+
+
+def _size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0
 
 
 def log_tail(log: Path, lines: int = _LOG_TAIL) -> str:

@@ -184,6 +184,27 @@ async def test_what_cannot_be_imported_says_so_in_its_own_log(
         assert fine.restarts == 0
 
 
+async def test_where_the_machine_has_no_room_for_a_process_more_those_that_there_are_go_on(
+    tmp_path: Path, module: Callable[[str, str], tuple[str, ...]]
+) -> None:
+    no_room = """
+import errno, os
+
+def no_fork():
+    raise OSError(errno.EAGAIN, "no")
+
+os.fork = no_fork
+"""
+    tells, breaks = module("kai_tells", TELLS), module("kai_breaks", no_room)
+    async with Supervisor(tmp_path) as supervisor:
+        fine = supervisor.start(Program("fine", tells))
+        before = await told(fine)
+        with pytest.raises(ProcessFailed, match=r"cannot be started: .*Resource temporarily unavailable"):
+            await supervisor.run_to_end(Program("more", breaks))
+        assert (await told(fine)).pid == before.pid
+        assert fine.restarts == 0
+
+
 async def test_where_no_server_stays_up_a_module_is_executed(
     tmp_path: Path, module: Callable[[str, str], tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,21 @@ async def test_a_program_that_keeps_crashing_is_named_with_the_end_of_its_log(
             await supervisor.wait_ready(["bad"], patience())
 
 
+async def test_a_program_that_cannot_be_started_is_told_and_leaves_the_others_alone(tmp_path: Path) -> None:
+    gone = tmp_path / "moved away"
+    async with Supervisor(tmp_path) as supervisor:
+        fine = supervisor.start(Program("fine", (sys.executable, "-c", RUNS_ON)))
+        supervisor.start(Program("bad", (str(gone),)))
+        with pytest.raises(ProcessFailed, match=rf"(?s)bad does not start.*cannot be started: .*{gone}"):
+            await supervisor.wait_ready(["bad"], patience())
+        with pytest.raises(ProcessFailed, match=rf"(?s)once failed.*cannot be started: .*{gone}"):
+            await supervisor.run_to_end(Program("once", (str(gone),)))
+        gone.symlink_to("/bin/sleep")
+        supervisor.start(Program("late", (str(gone), "600")))
+        await supervisor.wait_ready(["late"], patience())
+        assert (fine.state, fine.restarts) == (State.READY, 0)
+
+
 async def test_a_program_that_is_never_ready_is_named(tmp_path: Path, a_program: MakeProgram) -> None:
     async with Supervisor(tmp_path) as supervisor:
         supervisor.start(a_program("slow", RUNS_ON, ready=exists(tmp_path / "nowhere")))
