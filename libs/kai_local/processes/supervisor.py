@@ -12,7 +12,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -32,6 +32,7 @@ _CRASHES_BEFORE_READY = 3
 _LOOK_AT_MACHINE_EVERY = 5.0
 _LOG_TAIL = 15
 _LONGEST_LINE = 2**20
+_AT_ONCE = 2**16
 #: The status of a program that could not be started, as a shell tells it.
 _NOT_STARTED = 127
 
@@ -214,7 +215,7 @@ class Supervisor:
             with child.log.open("ab") as log:
                 return await self._launch(child.program, log.fileno()), None
         reading, writing = os.pipe()
-        lines = asyncio.StreamReader(limit=_LONGEST_LINE)
+        lines = asyncio.StreamReader()
         loop, protocol = asyncio.get_running_loop(), asyncio.StreamReaderProtocol(lines)
         await loop.connect_read_pipe(lambda: protocol, os.fdopen(reading, "rb", buffering=0))
         try:
@@ -264,16 +265,31 @@ class Supervisor:
     async def _relay(self, child: Child, output: asyncio.StreamReader) -> None:
         """Pass on what the program writes, and keep it in its log as well."""
         assert self._on_line is not None
-        with child.log.open("ab") as log:
-            while line := await output.readline():
-                log.write(line)
-                log.flush()
+        # Unbuffered: what a full disk does not take is not kept for later.
+        with child.log.open("ab", buffering=0) as log:
+            async for line in _lines(output):
+                with contextlib.suppress(OSError):  # else it would wait for ever for somebody to read on
+                    log.write(line)
                 self._on_line(child, line)
 
     def _become(self, child: Child, state: State) -> None:
         child.state = state
         child.changed.set()
         self._on_change(child)
+
+
+async def _lines(output: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """What is written, line by line; a line that does not end comes in parts."""
+    begun = b""
+    while part := await output.read(_AT_ONCE):
+        *whole, begun = (begun + part).split(b"\n")
+        for line in whole:
+            yield line + b"\n"
+        if len(begun) >= _LONGEST_LINE:
+            yield begun
+            begun = b""
+    if begun:
+        yield begun
 
 
 def _size(log: Path) -> int:

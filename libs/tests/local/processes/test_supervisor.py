@@ -236,6 +236,22 @@ async def test_each_line_can_be_had_as_it_comes(tmp_path: Path, a_program: MakeP
     assert (tmp_path / "a.log").read_text() == "one\ntwo\n"
 
 
+async def test_a_line_without_end_and_a_log_that_takes_nothing_stop_nobody(
+    tmp_path: Path, a_program: MakeProgram
+) -> None:
+    lines: list[bytes] = []
+    code = f"""
+        print("x" * 3_000_000, flush=True)
+        print("after", flush=True)
+        {RUNS_ON}
+    """
+    (tmp_path / "a.log").symlink_to("/dev/full")
+    async with Supervisor(tmp_path, on_line=lambda child, line: lines.append(line)) as supervisor:
+        supervisor.start(a_program("a", code))
+        await eventually(lambda: lines[-1:] == [b"after\n"])
+    assert b"".join(lines) == b"x" * 3_000_000 + b"\nafter\n"
+
+
 async def test_something_that_ends_by_itself_must_end_well(tmp_path: Path, a_program: MakeProgram) -> None:
     async with Supervisor(tmp_path) as supervisor:
         await supervisor.run_to_end(a_program("good", "print('done')"))
