@@ -70,6 +70,8 @@ class Cluster:
         )
         self._claim: Claim | None = None
         self._was_ready = False
+        #: Whether others read something older of us than there is to be said.
+        self._owes_record = False
         self._redis_url = ""
         self._egress = ""
         self._infrastructure: tuple[str, ...] = ()
@@ -106,6 +108,8 @@ class Cluster:
         while not self._removed and not self.stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stopping.wait(), _LOOK_AT_FOLDER_SECONDS)
+            if self._owes_record:
+                self._tell()
         if self._removed:
             self._progress.say(f"{self._files.directory} was removed, so the cluster ends.")
             self.stopping.set()
@@ -383,7 +387,14 @@ class Cluster:
         if child.program.name not in self._supervisor.children:
             return  # one that only does its work and ends
         self._record.processes = self._supervisor.records()
-        self._write()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Write what is for others only to see: a full disk puts that off, and ends nothing."""
+        self._owes_record = True
+        with contextlib.suppress(OSError):
+            self._write()
+            self._owes_record = False
 
     def _write(self) -> None:
         if self._claim is not None and not self._claim.lost:
@@ -416,7 +427,7 @@ class Cluster:
     async def _go_down(self) -> None:
         """Services first, so that they can still say good-bye to the API server."""
         self._record.phase = "stopping"
-        self._write()
+        self._tell()
         services = [name for name in self._supervisor.children if name not in self._infrastructure]
         with step(self._progress, "services ended"):
             await self._supervisor.stop(services)

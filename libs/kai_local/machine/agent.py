@@ -67,6 +67,8 @@ class Machine:
         #: Pods that another one has the place of, which is ending.
         self._waiting: set[str] = set()
         self._reserved: set[str] = set()
+        #: Whether the record says less than there is to be said.
+        self._owes_record = False
         self._work: WorkQueue[str] = WorkQueue("pods", maximum_backoff=5.0)
         self._reports = Reports(client)
         self._supervisor = Supervisor(
@@ -112,6 +114,8 @@ class Machine:
                 await register(self._client)
             except KubeError as error:
                 _log.warning("cannot register this machine", error=str(error))
+            if self._owes_record:
+                self._write_record()
             await asyncio.sleep(_REGISTER_EVERY)
 
     # --- what changes --------------------------------------------------------------------------
@@ -347,11 +351,14 @@ class Machine:
             await self._reports.write_status(pod, found)
 
     def _write_record(self) -> None:
-        """For ``kai local status``."""
+        """For ``kai local status``. A full disk puts it off, and ends no pod."""
         records = sorted(self._supervisor.records(), key=attrgetter("name"))
         fresh = self._options.record.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(records))
-        fresh.replace(self._options.record)
+        self._owes_record = True
+        with contextlib.suppress(OSError):
+            fresh.write_bytes(msgspec.json.encode(records))
+            fresh.replace(self._options.record)
+            self._owes_record = False
 
     # --- who asks ------------------------------------------------------------------------------
     def _backends(self) -> Iterator[Backend]:

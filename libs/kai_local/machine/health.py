@@ -47,7 +47,7 @@ class Health:
         """A Secret or ConfigMap that changes changes in the pods that have it mounted, some time later."""
         while True:
             await asyncio.sleep(_MOUNTS_EVERY)
-            with contextlib.suppress(KubeError, CannotLaunch):  # what is there stays
+            with contextlib.suppress(KubeError, CannotLaunch, OSError):  # what is there stays
                 write_mounts(self.hosted.pod, self.folder, await self.around(self.hosted.pod))
 
     async def _ask(self, check: Check) -> None:

@@ -389,6 +389,26 @@ def test_a_killed_cluster_leaves_no_process_and_its_name_can_be_used_again(shell
     shell.nothing_is_left()
 
 
+def test_a_full_disk_puts_off_what_is_told_and_ends_nothing(shell: Shell) -> None:
+    shell.kai("local", "up", "--detach", *BARE)
+    before = shell.pids()
+    in_the_way = shell.home / "state" / "kai" / "local" / "cluster.new"  # as if there were no room for it
+    in_the_way.mkdir()
+    os.kill(before["machinery"], signal.SIGKILL)
+    until(lambda: not psutil.pid_exists(before["machinery"]))
+    restarted = f"kai_local.embedded.machinery --kubeconfig={shell.home}"
+    until(
+        lambda: [
+            p for p in psutil.process_iter(["cmdline"]) if restarted in " ".join(p.info["cmdline"] or ())
+        ]
+    )
+    in_the_way.rmdir()
+    until(lambda: shell.processes()["machinery"].restarts == 1)
+    assert shell.pids()["supervisor"] == before["supervisor"]
+    shell.kai("local", "down")
+    shell.nothing_is_left()
+
+
 @needs_kubectl
 @pytest.mark.kubectl
 def test_a_cluster_whose_folder_is_removed_ends_and_leaves_the_next_of_its_name_alone(shell: Shell) -> None:
