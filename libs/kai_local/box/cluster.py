@@ -19,7 +19,14 @@ from kai_local.box.kubeconfig import Entry
 from kai_local.box.options import ClusterOptions, suite_options
 from kai_local.box.plane import Plane
 from kai_local.box.progress import Progress, step
-from kai_local.box.state import DEFAULT_NAME, Claim, ClusterFiles, ClusterRecord, KubeconfigRecord
+from kai_local.box.state import (
+    DEFAULT_NAME,
+    Claim,
+    ClusterFiles,
+    ClusterRecord,
+    KubeconfigRecord,
+    earlier_contexts,
+)
 from kai_local.embedded.plane import EmbeddedPlane
 from kai_local.errors import ClusterError
 from kai_local.installation.prepare import Preparation
@@ -376,6 +383,7 @@ class Cluster:
         previous = kubeconfig.use_context(current, entry.name)
         if previous != entry.name:
             self._record.kubeconfig.previous_context = previous
+            self._record.kubeconfig.earlier_contexts = earlier_contexts(previous)
         self._write()
 
     def _restore_kubeconfig(self) -> None:

@@ -15,9 +15,17 @@ def give_back(record: KubeconfigRecord) -> None:
     """Take the cluster out of the user's kubeconfig, whose current context is again what it was."""
     path, current = Path(record.path), Path(record.current_path)
     if current.exists():
-        kubeconfig.restore_context(current, record.context, record.previous_context)
+        kubeconfig.restore_context(current, record.context, _before(record))
     if path.exists():
         kubeconfig.remove(path, record.context)
+
+
+def _before(record: KubeconfigRecord) -> str:
+    """The context that was current before; where that was of a cluster which is gone, the one before that."""
+    files = [Path(record.current_path), Path(record.path)]
+    *boxes, first = [record.previous_context, *record.earlier_contexts]
+    there = (name for name in boxes if name != record.context and kubeconfig.has_context(files, name))
+    return next(there, first)
 
 
 def sweep(files: ClusterFiles) -> None:

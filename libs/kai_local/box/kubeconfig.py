@@ -13,7 +13,7 @@ import re
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,16 @@ def current_context(paths: list[Path]) -> str:
     path = file_of_current_context(paths)
     found = _parse(path.read_text(), path) if path.exists() else None
     return str((found or {}).get("current-context") or "")
+
+
+def has_context(paths: Iterable[Path], name: str) -> bool:
+    """Whether one of the files has a context of this name."""
+    documents = (_parse(path.read_text(), path) for path in paths if path.exists())
+    return any(
+        isinstance(item, dict) and item.get("name") == name
+        for document in documents
+        for item in (document or {}).get("contexts") or ()
+    )
 
 
 def add(path: Path, entry: Entry) -> None:

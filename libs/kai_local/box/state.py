@@ -30,12 +30,17 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
 class KubeconfigRecord(msgspec.Struct):
-    """What was changed for the user: an entry in ``path``, the current context in ``current_path``."""
+    """What was changed for the user: an entry in ``path``, the current context in ``current_path``.
+
+    Where the context before was that of another cluster in a box, ``earlier_contexts`` are those before that,
+    for when it is gone.
+    """
 
     context: str
     path: str
     current_path: str
     previous_context: str = ""
+    earlier_contexts: list[str] = []
 
 
 class ClusterRecord(msgspec.Struct, omit_defaults=True):
@@ -214,3 +219,15 @@ def of_context(context: str, environment: Mapping[str, str] = os.environ) -> str
     """The name of the cluster that stands in kubeconfigs under ``context``; the usual one if none does."""
     known = (files.name for files in known_clusters(environment) if files.context == context)
     return next(known, DEFAULT_NAME)
+
+
+def earlier_contexts(context: str, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What was current before ``context``, if that is of a cluster in a box, and so on back."""
+    files = next((files for files in known_clusters(environment) if files.context == context), None)
+    try:
+        record = files.read() if files is not None else None
+    except ClusterError:  # its own matter
+        record = None
+    if record is None or record.kubeconfig is None:
+        return []
+    return [record.kubeconfig.previous_context, *record.kubeconfig.earlier_contexts]

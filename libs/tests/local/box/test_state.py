@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from kai_local.box import ending
-from kai_local.box.kubeconfig import Entry, add, use_context
+from kai_local.box.kubeconfig import Entry, add, current_context, use_context
 from kai_local.box.state import (
     DEFAULT_NAME,
     ClusterFiles,
     ClusterRecord,
     KubeconfigRecord,
+    earlier_contexts,
     known_clusters,
     of_context,
 )
@@ -160,3 +161,39 @@ def test_what_a_killed_cluster_left_is_removed_without_touching_strangers(tmp_pa
     assert config.read_text() == before
     assert not box.directory.exists()
     assert not ending.take_down(box)
+
+
+MINE = "apiVersion: v1\nkind: Config\ncurrent-context: mine\ncontexts:\n- name: mine\n"
+
+
+@pytest.mark.parametrize(
+    ("leaving", "current"),
+    [
+        (["a", "b", "c"], ["kai-c", "kai-c", "mine"]),
+        (["b", "c", "a"], ["kai-c", "kai-a", "mine"]),
+        (["c", "b", "a"], ["kai-b", "kai-a", "mine"]),
+    ],
+    ids=["the first leaves first", "one in between leaves first", "the last leaves first"],
+)
+def test_clusters_may_leave_in_any_order_and_the_context_is_never_one_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaving: list[str], current: list[str]
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(MINE)
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    environment = {"XDG_STATE_HOME": str(tmp_path)}
+    for name in ("a", "b", "c"):
+        box = files(tmp_path, name)
+        box.make()
+        add(config, Entry(box.context, {"server": "https://x"}, {}))
+        before = use_context(config, box.context)
+        earlier = earlier_contexts(before, environment)
+        box.write(
+            a_record(kubeconfig=KubeconfigRecord(box.context, str(config), str(config), before, earlier))
+        )
+    seen = []
+    for name in leaving:
+        assert ending.take_down(files(tmp_path, name))
+        seen.append(current_context([config]))
+    assert seen == current
+    assert config.read_text() == MINE
