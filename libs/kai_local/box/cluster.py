@@ -92,11 +92,13 @@ class Cluster:
 
         Raises:
             ClusterError: the name is taken, a part is missing, or its folder was removed.
+            KubeconfigError: the user's own cannot be read or written.
             ProcessFailed: a part does not start.
             PortInUse: the port asked for is taken.
         """
         with self._files.claimed() as self._claim:
             sweep(self._files)
+            self._require_context()
             self._files.make()
             self._write()  # whatever becomes of us, somebody finds it
             watching = asyncio.create_task(self._end_when_removed())
@@ -367,13 +369,21 @@ class Cluster:
         return plan(options)
 
     # --- kubeconfig ----------------------------------------------------------------------------
+    @property
+    def _kubeconfigs(self) -> list[Path]:
+        own = self._options.kubeconfig
+        return kubeconfig.search_path() if own is None else [own]
+
+    def _require_context(self) -> None:
+        """Leave alone what somebody else has put in under the name that this cluster is to have."""
+        target, context = kubeconfig.file_to_extend(self._kubeconfigs), self._files.context
+        if server := kubeconfig.others_server(target, context):
+            problem = f"{target} has an entry {context} already, of the cluster at {server}"
+            raise ClusterError(f"{problem}; take another --name, or a file of its own with --kubeconfig")
+
     def _offer_kubeconfig(self) -> None:
         """Let the user's tools find the cluster, and make it the one they talk to."""
-        entry = admin_entry(self._files)
-        if self._options.kubeconfig is not None:
-            paths = [self._options.kubeconfig]
-        else:
-            paths = kubeconfig.search_path()
+        entry, paths = admin_entry(self._files), self._kubeconfigs
         target, current = kubeconfig.file_to_extend(paths), kubeconfig.file_of_current_context(paths)
         self._record.kubeconfig = KubeconfigRecord(
             entry.name, str(target.absolute()), str(current.absolute())

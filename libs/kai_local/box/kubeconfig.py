@@ -8,6 +8,7 @@ allow that (flow style, JSON, anchors), it is written anew with the same meaning
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import re
 import stat
@@ -17,8 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
+
+from kai_local.node.network import ALL_NETWORKS
 
 _LOCK_PATIENCE = 5.0
 _SECTIONS = ("clusters", "contexts", "users")
@@ -84,6 +88,32 @@ def has_context(paths: Iterable[Path], name: str) -> bool:
         for document in documents
         for item in (document or {}).get("contexts") or ()
     )
+
+
+def others_server(path: Path, name: str) -> str:
+    """The server of an entry called ``name`` that is of no cluster on this machine; empty if there is none.
+
+    Raises:
+        KubeconfigError: the file cannot be read.
+    """
+    document = (_parse(path.read_text(), path) if path.exists() else None) or {}
+    entries = [item for item in document.get("clusters") or () if isinstance(item, dict)]
+    servers = {str(item.get("name")): str((item.get("cluster") or {}).get("server", "")) for item in entries}
+    meant = {name}
+    for item in document.get("contexts") or ():
+        context = item.get("context") if isinstance(item, dict) else None
+        if isinstance(context, dict) and name in (item.get("name"), context.get("user")):
+            meant.add(str(context.get("cluster")))
+    found = (servers[one] for one in sorted(meant) if servers.get(one))
+    return next((server for server in found if not _is_here(server)), "")
+
+
+def _is_here(server: str) -> bool:
+    try:
+        address = ipaddress.ip_address(urlsplit(server).hostname or "")
+    except ValueError:
+        return False
+    return address.is_loopback or address in ALL_NETWORKS
 
 
 def add(path: Path, entry: Entry) -> None:

@@ -16,7 +16,8 @@ from kai_local.errors import ClusterError
 from kai_local.node.commands import run
 from kai_local.node.marks import Marks
 
-_ALL: Final = IPv4Network("198.18.0.0/15")
+#: Where the networks of all clusters are.
+ALL_NETWORKS: Final = IPv4Network("198.18.0.0/15")
 _CLUSTER_PREFIX, _PREFIX = 20, 24
 _FIRST_NODE: Final = 10
 _BRIDGE_RULES: Final = "/proc/sys/net/bridge/bridge-nf-call-iptables"
@@ -71,12 +72,14 @@ def free_network(marks: Marks) -> Network:
     """
     shown = [*json.loads(run("ip", "-json", "address")), *json.loads(run("ip", "-json", "route"))]
     taken = [address for entry in shown for address in _addresses(entry)]
-    candidates = list(_ALL.subnets(new_prefix=_CLUSTER_PREFIX))
+    candidates = list(ALL_NETWORKS.subnets(new_prefix=_CLUSTER_PREFIX))
     first = zlib.crc32(marks.name.encode()) % len(candidates)
     for candidate in candidates[first:] + candidates[:first]:
         if not any(address in candidate for address in taken):
             return Network(candidate)
-    raise ClusterError(f"no network of {_ALL} is free: {len(candidates)} clusters have nodes on this machine")
+    raise ClusterError(
+        f"no network of {ALL_NETWORKS} is free: {len(candidates)} clusters have nodes on this machine"
+    )
 
 
 def _addresses(entry: dict[str, object]) -> list[IPv4Address]:

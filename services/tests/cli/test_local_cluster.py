@@ -338,6 +338,16 @@ def test_a_name_that_is_taken_is_told(box: Shell, how: tuple[str, ...]) -> None:
     assert "there is a cluster 'local' already; end it with `kai local down --name local`" in said
 
 
+def test_an_entry_of_another_cluster_is_never_replaced(shell: Shell) -> None:
+    shell.kubeconfig.parent.mkdir()
+    shell.kubeconfig.write_text(theirs := MINE.replace("name: mine", "name: kai-prod"))
+    said = shell.kai("local", "up", "--name", "prod", *BARE, status=1)
+    assert "has an entry kai-prod already, of the cluster at https://mine.example" in said
+    assert "take another --name" in said
+    assert shell.kubeconfig.read_text() == theirs
+    shell.nothing_is_left()
+
+
 def test_another_cluster_runs_beside(box: Shell) -> None:
     contexts = lambda: [c["name"] for c in yaml.safe_load(box.kubeconfig.read_text())["contexts"]]  # noqa: E731
     box.kai("local", "up", "--detach", "--name", "second", *BARE)

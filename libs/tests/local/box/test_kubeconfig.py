@@ -93,6 +93,36 @@ def test_an_entry_of_the_same_name_is_replaced() -> None:
     ]
 
 
+ELSEWHERE = {"name": "there", "cluster": {"server": "https://there.example"}}
+
+
+@pytest.mark.parametrize(
+    ("clusters", "contexts", "server"),
+    [
+        ([], [], ""),
+        ([{"name": "kai-test", "cluster": {"server": "https://127.0.0.1:1"}}], [], ""),
+        ([{"name": "kai-test", "cluster": {"server": "https://198.18.16.1:6443"}}], [], ""),
+        ([{**ELSEWHERE, "name": "kai-test"}], [], "https://there.example"),
+        ([ELSEWHERE], [], ""),
+        ([ELSEWHERE], [{"name": "kai-test", "context": {"cluster": "there"}}], "https://there.example"),
+        (
+            [ELSEWHERE],
+            [{"name": "x", "context": {"cluster": "there", "user": "kai-test"}}],
+            "https://there.example",
+        ),
+        (["odd"], ["odd", {"name": "kai-test"}], ""),
+    ],
+    ids=["none", "a box", "real nodes", "a cluster", "another name", "a context", "a user", "odd"],
+)
+def test_what_bears_our_name_and_is_of_another_cluster_is_found(
+    tmp_path: Path, clusters: list[object], contexts: list[object], server: str
+) -> None:
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump({"clusters": clusters, "contexts": contexts}))
+    assert kubeconfig.others_server(path, "kai-test") == server
+    assert kubeconfig.others_server(tmp_path / "none", "kai-test") == ""
+
+
 def test_the_current_context_is_that_of_the_first_file_that_has_one(tmp_path: Path) -> None:
     none, some, absent = tmp_path / "none", tmp_path / "some", tmp_path / "absent"
     none.write_text("kind: Config\n")
