@@ -7,9 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -42,6 +42,9 @@ app = typer.Typer(
     no_args_is_help=True,
     help="A cluster in a box: API server, simulated nodes, Redis and all services, on this machine.",
 )
+
+#: Services that run where an option asks for them.
+_ASKED_FOR: Final = {"node-scale-adjuster": "autoscaling", "insight": "history"}
 
 NameOption = Annotated[str, typer.Option("--name", help="Which cluster; any number run side by side.")]
 
@@ -85,6 +88,12 @@ def _kubelets(count: int, *, real: bool, services: bool) -> int:
     return count
 
 
+def _refuse_unused(written: Iterable[str], why: str) -> None:
+    """Refuse what nothing would come of while nothing has been started."""
+    for option in written:
+        raise typer.BadParameter(why, param_hint=option)
+
+
 def _archives(paths: list[Path], *, kubelets: int) -> tuple[Path, ...]:
     if paths and not kubelets:
         raise typer.BadParameter("only real nodes have images: give --kubelets", param_hint="--image")
@@ -93,11 +102,15 @@ def _archives(paths: list[Path], *, kubelets: int) -> tuple[Path, ...]:
     return tuple(path.absolute() for path in paths)
 
 
-def _flags(written: list[str]) -> dict[str, dict[str, str]]:
+def _flags(written: list[str], *, running: Collection[str]) -> dict[str, dict[str, str]]:
     try:
-        return parse_flags(written)
+        flags = parse_flags(written)
     except UnknownService as error:
         raise typer.BadParameter(str(error), param_hint="--flag") from error
+    if idle := [service for service in flags if service not in running]:
+        remedy = f": give --{_ASKED_FOR[idle[0]]}" if running and idle[0] in _ASKED_FOR else ""
+        raise typer.BadParameter(f"{idle[0]} does not run{remedy}", param_hint="--flag")
+    return flags
 
 
 def _projects(written: str) -> tuple[str, ...]:
@@ -179,6 +192,18 @@ def up(
     ] = False,
 ) -> None:
     """Bring a cluster up and make it the current context; Ctrl-C or `kai local down` ends it."""
+    asked_for = {
+        "--autoscaling": autoscaling,
+        "--history": history,
+        "--binders": binders != 1,
+        "--chart": chart,
+    }
+    if not services:
+        unused = [option for option, wanted in asked_for.items() if wanted]
+        _refuse_unused(unused, "no services run with --no-services: leave one of the two out")
+    if not webhooks:
+        _refuse_unused(["--chart"] if chart else [], "the chart brings webhooks: leave --no-webhooks out")
+    run = _services(autoscaling=autoscaling, history=history) if services else ()
     options = ClusterOptions(
         name=name,
         nodes=nodes,
@@ -190,7 +215,7 @@ def up(
         port=port,
         kubeconfig=None if kubeconfig is None else kubeconfig.absolute(),
         webhooks=webhooks and services,
-        services=_services(autoscaling=autoscaling, history=history) if services else (),
+        services=run,
         real=real,
         kubelets=_kubelets(kubelets, real=real, services=services),
         archives=_archives(archives or [], kubelets=kubelets),
@@ -198,7 +223,8 @@ def up(
         runtime_config=runtime_config if real else _versions(runtime_config),
         projects=_projects(projects),
         fork=fork,
-        flags=_flags(flags or []),
+        # Without webhooks there is nothing to do for admission.
+        flags=_flags(flags or [], running=[one for one in run if webhooks or one != "admission"]),
     )
     _look_for_programs(_files(name), real=real, chart=chart, kubelets=kubelets)
     if page and detach:
@@ -285,8 +311,8 @@ def logs(
 
 
 def _services(*, autoscaling: bool, history: bool) -> tuple[str, ...]:
-    asked_for = {"node-scale-adjuster": autoscaling, "insight": history}
-    return (*USUAL, *(service for service, wanted in asked_for.items() if wanted))
+    wanted = {"autoscaling": autoscaling, "history": history}
+    return (*USUAL, *(service for service, option in _ASKED_FOR.items() if wanted[option]))
 
 
 def _start_detached(options: ClusterOptions) -> int:
