@@ -49,14 +49,18 @@ def take_down(files: ClusterFiles, *, patience: float = 60.0) -> bool:
     """End a cluster from another process; says whether there was one.
 
     Raises:
-        ClusterError: it does not end.
+        ClusterError: it does not end, or it is another user's.
     """
     record = files.read()
     if record is None:
         return False
     supervisor = record.supervisor.identity
     if supervisor is not None and supervisor.alive:
-        supervisor.signal(signal.SIGTERM)
+        try:
+            supervisor.signal(signal.SIGTERM)
+        except PermissionError as error:
+            problem = f"process {supervisor.pid} of cluster {files.name!r} is another user's"
+            raise ClusterError(f"{problem}; run this as the user who started the cluster") from error
         if not supervisor.wait_gone(patience):
             supervisor.signal(signal.SIGKILL)
             if not supervisor.wait_gone(5.0):

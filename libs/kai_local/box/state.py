@@ -110,11 +110,17 @@ class ClusterFiles:
         return self.directory.with_name(f"{self.name}.lock")
 
     def read(self) -> ClusterRecord | None:
-        """What the cluster last said about itself, ``None`` if there is none."""
+        """What the cluster last said about itself, ``None`` if there is none.
+
+        Raises:
+            ClusterError: it cannot be read.
+        """
         try:
             record = msgspec.json.decode(self._record.read_bytes(), type=ClusterRecord)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise ClusterError(_unreadable(error)) from error
         except msgspec.DecodeError as error:
             raise ClusterError(f"{self._record} is damaged ({error}); remove {self.directory}") from error
         record.processes += self._read_machine()
@@ -125,6 +131,8 @@ class ClusterFiles:
             return msgspec.json.decode(self.machine_record.read_bytes(), type=list[ProcessRecord])
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise ClusterError(_unreadable(error)) from error
         except msgspec.DecodeError as error:
             raise ClusterError(
                 f"{self.machine_record} is damaged ({error}); remove {self.directory}"
@@ -197,6 +205,12 @@ class Claim:
             return True
 
 
+def _unreadable(error: OSError) -> str:
+    """What to say, and to do where another user has started the cluster."""
+    remedy = "; run this as the user who started the cluster" if isinstance(error, PermissionError) else ""
+    return f"{error.filename} cannot be read: {error.strerror}{remedy}"
+
+
 def state_root(environment: Mapping[str, str] = os.environ) -> Path:
     """The folder that holds all clusters of this user."""
     base = (
@@ -207,12 +221,18 @@ def state_root(environment: Mapping[str, str] = os.environ) -> Path:
 
 def known_clusters(environment: Mapping[str, str] = os.environ) -> list[ClusterFiles]:
     """All clusters that have left files, by name."""
-    root = state_root(environment)
-    if not root.is_dir():
+    try:
+        found = sorted(state_root(environment).iterdir())
+    except OSError:  # there is none, or it is another user's
         return []
-    return [
-        ClusterFiles(path.name, path) for path in sorted(root.iterdir()) if (path / "cluster.json").exists()
-    ]
+    return [ClusterFiles(path.name, path) for path in found if _has_record(path)]
+
+
+def _has_record(directory: Path) -> bool:
+    try:
+        return (directory / "cluster.json").exists()
+    except OSError:
+        return False
 
 
 def of_context(context: str, environment: Mapping[str, str] = os.environ) -> str:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -133,6 +134,33 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     (box.directory / "cluster.json").write_text("{")
     with pytest.raises(ClusterError, match=r"cluster\.json is damaged"):
         box.read()
+
+
+def test_a_record_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    box = files(tmp_path)
+    (box.directory / "cluster.json").mkdir(parents=True)
+    with pytest.raises(ClusterError, match=r"box/cluster\.json cannot be read: Is a directory"):
+        box.read()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user for a while")
+def test_the_cluster_of_another_user_is_told_and_stands_in_nobodys_way() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        box, environment = files(Path(folder)), {"XDG_STATE_HOME": folder}
+        box.make()
+        running = ProcessIdentity.of(os.getpid())
+        assert running
+        supervisor = ProcessRecord("supervisor", "ready", running.pid, running.started)
+        box.write(ClusterRecord("box", "ready", 1.0, supervisor))
+        os.seteuid(65534)
+        try:
+            with pytest.raises(ClusterError, match=r"Permission denied; run this as the user who started"):
+                ending.take_down(box)
+            assert known_clusters(environment) == []
+            assert of_context(box.context, environment) == DEFAULT_NAME
+        finally:
+            os.seteuid(0)
 
 
 def test_what_a_killed_cluster_left_is_removed_without_touching_strangers(tmp_path: Path) -> None:
