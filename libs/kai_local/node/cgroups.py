@@ -24,7 +24,9 @@ _LOOK_EVERY: Final = 0.05
 
 
 def hierarchies(root: Path = ROOT) -> list[Path]:
-    """The roots of all hierarchies; with version 2 there is one."""
+    """The roots of all hierarchies; with version 2 there is one, and none where they are not mounted."""
+    if not root.is_dir():
+        return []
     if (root / "cgroup.controllers").exists():
         return [root]
     mounted = (path.resolve() for path in sorted(root.iterdir()) if (path / "cgroup.procs").exists())

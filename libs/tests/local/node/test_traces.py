@@ -57,3 +57,7 @@ def test_what_runs_in_a_cgroup_is_ended_before_that_is_removed(tmp_path: Path) -
     cgroups.remove("kai-1", root=tmp_path)
     assert not child.parent.exists()
     cgroups.remove("kai-1", root=tmp_path)
+
+
+def test_a_machine_without_cgroups_has_none_to_be_removed(tmp_path: Path) -> None:
+    cgroups.remove("kai-1", root=tmp_path / "not-mounted")
