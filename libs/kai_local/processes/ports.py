@@ -7,6 +7,7 @@ chooses does not get them before they are listened on, nor while their owner res
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import random
@@ -47,20 +48,33 @@ def free_ports(count: int, *, taken: set[int] | None = None) -> list[int]:
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
     """Whether one could listen there now."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True
+    return _hindrance(port, host) is None
 
 
 def require_free(address: str) -> None:
-    """Raise :class:`PortInUse` if nobody could listen at ``host:port``."""
-    host, _, port = address.rpartition(":")
-    if int(port) and not is_free(int(port), host or "0.0.0.0"):
-        raise PortInUse(f"port {port} is already in use on {host or 'this machine'}; choose another one")
+    """Raise :class:`PortInUse` if nobody could listen at ``host:port``, with the reason."""
+    host, _, text = address.rpartition(":")
+    host, port = host.strip("[]"), int(text)
+    hindrance = _hindrance(port, host or "0.0.0.0") if port else None
+    if hindrance is None:
+        return
+    where = host or "this machine"
+    if hindrance.errno == errno.EADDRINUSE:
+        raise PortInUse(f"port {port} is already in use on {where}; choose another one")
+    raise PortInUse(f"port {port} of {where} cannot be used: {hindrance.strerror}; choose another one")
+
+
+def _hindrance(port: int, host: str) -> OSError | None:
+    """What keeps one from listening there."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OverflowError:
+            return OSError(errno.EINVAL, "ports go up to 65535")
+        except OSError as error:
+            return error
+    return None
 
 
 def _claim(port: int) -> bool:

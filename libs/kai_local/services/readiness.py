@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from kai.runtime.health import split_address
 from kai_local.processes.programs import Child, State
 from kai_local.processes.supervisor import Supervisor
 
@@ -32,9 +33,9 @@ async def serve_readiness(listen: str, supervisor: Supervisor) -> AsyncIterator[
     app.add_routes([web.get("/healthz", healthz), web.get("/livez", healthz), web.get("/readyz", readyz)])
     runner = web.AppRunner(app, access_log=None, handle_signals=False)
     await runner.setup()
-    host, _, port = listen.rpartition(":")
+    host, port = split_address(listen)
     try:
-        await web.TCPSite(runner, host or None, int(port)).start()
+        await web.TCPSite(runner, host, port).start()
         yield
     finally:
         await runner.cleanup()
