@@ -84,8 +84,9 @@ def _claim(port: int) -> bool:
     if (file := _claims()) is not None:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-        except OSError:
-            return False
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                return False  # else its file system knows no locks: then there are no claims
     _OURS.add(port)
     return True
 

@@ -69,6 +69,14 @@ def test_a_port_that_only_root_may_have_is_told_as_such(monkeypatch: pytest.Monk
         ports.require_free("127.0.0.1:443")
 
 
+def test_where_files_cannot_be_locked_ports_are_chosen_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*arguments: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(ports.fcntl, "lockf", no_locks)
+    assert len(ports.free_ports(2)) == 2
+
+
 @pytest.mark.skipif(not ports.is_free(0, "::1"), reason="this machine has no IPv6")
 async def test_all_together_can_be_asked_at_an_address_of_ipv6(tmp_path: Path) -> None:
     [port] = ports.free_ports(1)
