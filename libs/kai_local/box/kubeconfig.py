@@ -64,7 +64,7 @@ def file_to_extend(paths: list[Path]) -> Path:
 def file_of_current_context(paths: list[Path]) -> Path:
     """The file whose ``current-context`` counts, else the one that kubectl would extend."""
     for path in paths:
-        if path.exists() and (_parse(path.read_text(), path) or {}).get("current-context"):
+        if path.exists() and _current(_read(path), path):
             return path
     return file_to_extend(paths)
 
@@ -76,13 +76,12 @@ def current_context(paths: list[Path]) -> str:
         KubeconfigError: a file cannot be read.
     """
     path = file_of_current_context(paths)
-    found = _parse(path.read_text(), path) if path.exists() else None
-    return str((found or {}).get("current-context") or "")
+    return _current(_read(path), path) if path.exists() else ""
 
 
 def has_context(paths: Iterable[Path], name: str) -> bool:
     """Whether one of the files has a context of this name."""
-    documents = (_parse(path.read_text(), path) for path in paths if path.exists())
+    documents = (_parse(_read(path), path) for path in paths if path.exists())
     return any(
         isinstance(item, dict) and item.get("name") == name
         for document in documents
@@ -96,7 +95,7 @@ def others_server(path: Path, name: str) -> str:
     Raises:
         KubeconfigError: the file cannot be read.
     """
-    document = (_parse(path.read_text(), path) if path.exists() else None) or {}
+    document = (_parse(_read(path), path) if path.exists() else None) or {}
     entries = [item for item in document.get("clusters") or () if isinstance(item, dict)]
     servers = {str(item.get("name")): str((item.get("cluster") or {}).get("server", "")) for item in entries}
     meant = {name}
@@ -132,7 +131,7 @@ def use_context(path: Path, name: str) -> str:
 
     def change(text: str) -> str:
         nonlocal before
-        before = (_parse(text, path) or {}).get("current-context") or ""
+        before = _current(text, path)
         return with_current_context(text, name, path)
 
     _edit(path, change)
@@ -143,7 +142,7 @@ def restore_context(path: Path, ours: str, before: str) -> None:
     """Give back the context used before, unless the user has chosen another one meanwhile."""
 
     def change(text: str) -> str:
-        if (_parse(text, path) or {}).get("current-context") != ours:
+        if _current(text, path) != ours:
             return text
         return with_current_context(text, before, path)
 
@@ -155,7 +154,7 @@ def _edit(path: Path, change: Callable[[str], str]) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with _locked(target):
-            text = target.read_text() if target.exists() else ""
+            text = _read(target) if target.exists() else ""
             changed = change(text)
             if changed == text:
                 return
@@ -192,7 +191,7 @@ def _replace(path: Path, text: str) -> None:
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
     descriptor, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     try:
-        with os.fdopen(descriptor, "w") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -259,6 +258,23 @@ def with_current_context(text: str, name: str, path: Path = Path("kubeconfig")) 
 class _Pair:
     key: yaml.Node
     value: yaml.Node
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise KubeconfigError(f"kubeconfig {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise KubeconfigError(f"kubeconfig {path} is not UTF-8: {error}") from error
+
+
+def _current(text: str, path: Path) -> str:
+    """The current context as kubectl reads it, to which also ``2024`` is a name; empty if there is none."""
+    if (_parse(text, path) or {}).get("current-context") is None:
+        return ""
+    found = _find(text, "current-context")
+    return str(found.value.value) if found is not None and isinstance(found.value, yaml.ScalarNode) else ""
 
 
 def _parse(text: str, path: Path) -> dict[str, Any] | None:

@@ -142,6 +142,19 @@ def test_current_context_comes_back_only_if_it_is_still_ours(tmp_path: Path) -> 
     assert yaml.safe_load(path.read_text())["current-context"] == "prod"
 
 
+@pytest.mark.parametrize("name", ["2024", "2024-01-01", "1e3", "yes", "0x10"])
+def test_a_context_whose_name_looks_like_something_else_comes_back_by_its_name(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "config"
+    path.write_text(f"contexts:\n- name: {name}\ncurrent-context: {name}\n")
+    assert kubeconfig.current_context([path]) == name
+    before = kubeconfig.use_context(path, "kai-test")
+    assert before == name
+    kubeconfig.restore_context(path, "kai-test", before)
+    assert kubeconfig.current_context([path]) == name
+
+
 def test_removing_a_current_context_leaves_none() -> None:
     text = kubeconfig.with_current_context(kubeconfig.with_entry(BLOCK, OURS), "kai-test")
     assert "current-context" not in yaml.safe_load(kubeconfig.without_entry(text, "kai-test"))
@@ -182,6 +195,16 @@ def test_a_file_that_is_no_kubeconfig_is_refused_untouched(tmp_path: Path, text:
     with pytest.raises(KubeconfigError, match=str(path)):
         kubeconfig.add(path, OURS)
     assert path.read_text() == text
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_bytes("apiVersion: v1\n".encode("utf-16"))
+    for read in (lambda: kubeconfig.current_context([path]), lambda: kubeconfig.add(path, OURS)):
+        with pytest.raises(KubeconfigError, match=f"kubeconfig {path} is not UTF-8"):
+            read()
+    with pytest.raises(KubeconfigError, match=f"kubeconfig {tmp_path}: Is a directory"):
+        kubeconfig.current_context([tmp_path])
 
 
 def test_several_files_are_used_as_kubectl_does(tmp_path: Path) -> None:
