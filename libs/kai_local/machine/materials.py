@@ -16,7 +16,8 @@ from kai.kube.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Resource
 from kai_local.machine.launch import CannotLaunch, Launch, Manifest, Surroundings, references
 from kai_local.processes.ports import LOOPBACK, free_ports
 
-_TOKEN_SECONDS = 7 * 24 * 3600
+#: As long as the certificates of the cluster: nobody renews what is written once, at the start of a process.
+_TOKEN_SECONDS = 3650 * 24 * 3600
 _PYTHON = "python"
 _REDIS = "kai.session"
 _SCHEDULER = "kai_scheduler"
