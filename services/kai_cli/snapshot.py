@@ -107,8 +107,8 @@ def _local(target: Target, name: str) -> str:
         from kai_local.box import kubeconfig
         from kai_local.box.state import ClusterFiles, known_clusters, of_context
         from kai_local.errors import ClusterError
-    paths = kubeconfig.search_path() if target.kubeconfig is None else [target.kubeconfig]
     try:
+        paths = kubeconfig.search_path() if target.kubeconfig is None else [target.kubeconfig]
         name = name or of_context(target.context or kubeconfig.current_context(paths))
         record = ClusterFiles.of(name).read()
     except (ClusterError, kubeconfig.KubeconfigError) as error:

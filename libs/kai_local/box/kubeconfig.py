@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from kai_local.node.network import ALL_NETWORKS
+from kai_local.processes import homes
 
 _LOCK_PATIENCE = 5.0
 _SECTIONS = ("clusters", "contexts", "users")
@@ -53,7 +54,7 @@ class Entry:
 def search_path(environment: Mapping[str, str] = os.environ) -> list[Path]:
     """The kubeconfig files that kubectl merges, first wins: ``$KUBECONFIG``, else ``~/.kube/config``."""
     listed = [Path(part).expanduser() for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
-    return listed or [Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"]
+    return listed or [homes.home(environment) / ".kube" / "config"]
 
 
 def file_to_extend(paths: list[Path]) -> Path:

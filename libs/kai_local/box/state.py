@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from kai_local.errors import ClusterError
+from kai_local.processes import homes
 from kai_local.processes.records import ProcessRecord
 
 DEFAULT_NAME = "local"
@@ -213,10 +214,7 @@ def _unreadable(error: OSError) -> str:
 
 def state_root(environment: Mapping[str, str] = os.environ) -> Path:
     """The folder that holds all clusters of this user."""
-    base = (
-        environment.get("XDG_STATE_HOME") or Path(environment.get("HOME", "~")).expanduser() / ".local/state"
-    )
-    return Path(base) / "kai"
+    return homes.folder("XDG_STATE_HOME", ".local/state", environment) / "kai"
 
 
 def known_clusters(environment: Mapping[str, str] = os.environ) -> list[ClusterFiles]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kai_local.errors import ClusterError
+from kai_local.processes import homes
 
 #: The build that has a program; ``make controlplane`` builds it from the module of the same name.
 BUILDS: Mapping[str, tuple[str, str]] = {
@@ -39,8 +40,7 @@ class BinariesMissing(ClusterError):
 
 def cache_root(environment: Mapping[str, str] = os.environ) -> Path:
     """The folder of this user's builds, outside of any checkout."""
-    base = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~")).expanduser() / ".cache"
-    return Path(base) / "kai" / "controlplane"
+    return homes.folder("XDG_CACHE_HOME", ".cache", environment) / "kai" / "controlplane"
 
 
 def built(program: str, environment: Mapping[str, str] = os.environ) -> Path:

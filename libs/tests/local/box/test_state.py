@@ -44,6 +44,21 @@ def test_files_lie_where_state_belongs(tmp_path: Path) -> None:
     assert home.directory == tmp_path / ".local/state/kai/box"
 
 
+def test_a_folder_that_would_be_another_one_elsewhere_is_ignored(tmp_path: Path) -> None:
+    relative = ClusterFiles.of("box", {"XDG_STATE_HOME": "state", "HOME": str(tmp_path)})
+    assert relative.directory == tmp_path / ".local/state/kai/box"
+
+
+def test_who_has_no_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(ClusterError, match=r"user \d+ has no home: say with HOME"):
+        ClusterFiles.of("box", {"HOME": ""})
+    assert files(tmp_path).directory == tmp_path / "kai" / "box"
+
+
 @pytest.mark.parametrize("name", ["", "Box", "a/b", "..", "-a", "a-", "x" * 41])
 def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ClusterError, match="cannot be used"):
