@@ -37,6 +37,7 @@ from kai_local.processes.ports import LOOPBACK, free_ports, require_free
 from kai_local.processes.programs import Child, Program
 from kai_local.processes.records import ProcessRecord
 from kai_local.processes.supervisor import Supervisor
+from kai_local.services.own_redis import redis
 from kai_local.services.suite import Suite, plan
 
 _START_PATIENCE = 60.0
@@ -44,8 +45,6 @@ _OPERATORS = "operators"
 #: The longest grace of the chart's pods, and some.
 _PODS_END_SECONDS = 40.0
 _LOOK_AT_FOLDER_SECONDS = 2.0
-#: A Unix socket's path has room for about a hundred characters.
-_LONGEST_SOCKET_PATH = 100
 
 
 class Cluster:
@@ -171,7 +170,9 @@ class Cluster:
         plane = self._plan_plane()
         with step(self._progress, "API server and Redis"):
             if not self._installed_by_helm:  # which brings its own
-                self._supervisor.start(self._redis())
+                store = redis(self._files.directory / "redis")
+                self._redis_url = store.address
+                self._supervisor.start(store)
             await plane.start(self._supervisor)
             if not self._installed_by_helm:
                 await self._supervisor.wait_ready(["redis"], _START_PATIENCE)
@@ -263,21 +264,6 @@ class Cluster:
             f"--projects={','.join(self._options.projects)}",
         ]
         return (Program(_OPERATORS, tuple(command), _LEAN, ready=probes.file(ready_file)),)
-
-    def _redis(self) -> Program:
-        from kai.session.server import command
-
-        directory = self._files.directory / "redis"
-        directory.mkdir(exist_ok=True)
-        socket = directory / "redis.sock"
-        if len(str(socket)) <= _LONGEST_SOCKET_PATH:
-            self._redis_url = f"unix://{socket}"
-            arguments, ready = command(directory=directory, unix_socket=socket), probes.redis_socket(socket)
-        else:
-            (port,) = free_ports(1)
-            self._redis_url = f"redis://{LOOPBACK}:{port}/0"
-            arguments, ready = command(directory=directory, port=port), probes.redis(LOOPBACK, port)
-        return Program("redis", tuple(arguments), ready=ready, address=self._redis_url)
 
     @property
     def _installed_by_helm(self) -> bool:

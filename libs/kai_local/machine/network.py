@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-#: A Unix socket's path has room for about a hundred characters.
-_LONGEST_SOCKET_PATH = 100
+from kai_local.processes import sockets
+
 _HEAD_BYTES = 8192
 _PATIENCE = 10.0
 
@@ -31,7 +31,7 @@ class NoRoute(Exception):
 def socket_path(folder: Path, name: str) -> Path:
     """A path for a Unix socket of a folder; elsewhere if that is too long for one."""
     path = folder / name
-    if len(str(path)) <= _LONGEST_SOCKET_PATH:
+    if sockets.fits(path):
         return path
     mark = hashlib.sha256(str(path).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"kai-{mark}.sock"

@@ -24,10 +24,10 @@ from kai.model import names
 from kai.session.errors import SessionCacheError
 from kai_local.errors import ClusterError
 from kai_local.installation import bootstrap, webhooks
-from kai_local.processes import probes
 from kai_local.processes.ports import PortInUse, require_free
-from kai_local.processes.programs import Child, Program, State
+from kai_local.processes.programs import Child, State
 from kai_local.processes.supervisor import ProcessFailed, Supervisor
+from kai_local.services.own_redis import redis
 from kai_local.services.readiness import serve_readiness
 from kai_local.services.suite import USUAL, SuiteOptions, plan
 
@@ -154,15 +154,10 @@ def suite_options(options: RunOptions, certificates: Path | None) -> SuiteOption
 
 
 async def _start_redis(supervisor: Supervisor, work: Path) -> str:
-    from kai.session.server import command
-
-    folder = work / "redis"
-    folder.mkdir()
-    socket = folder / "redis.sock"
-    arguments = command(directory=folder, unix_socket=socket)
-    supervisor.start(Program("redis", tuple(arguments), ready=probes.redis_socket(socket)))
-    await supervisor.wait_ready(["redis"], _START_PATIENCE)
-    return f"unix://{socket}"
+    program = redis(work / "redis")
+    supervisor.start(program)
+    await supervisor.wait_ready([program.name], _START_PATIENCE)
+    return program.address
 
 
 def _signals() -> tuple[asyncio.Event, list[signal.Signals]]:

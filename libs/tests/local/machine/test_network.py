@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -89,6 +90,8 @@ def test_a_socket_has_a_path_that_the_kernel_takes(tmp_path: Path) -> None:
     assert socket_path(tmp_path, "s") == tmp_path / "s"
     deep = tmp_path / ("x" * 120)
     assert len(str(socket_path(deep, "s"))) <= 100
+    wide = tmp_path / ("ü" * 60)
+    assert len(os.fsencode(socket_path(wide, "s"))) <= 100
     assert socket_path(deep, "s") == socket_path(deep, "s") != socket_path(deep, "t")
 
 
