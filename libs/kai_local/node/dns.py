@@ -32,7 +32,8 @@ _CONFIGURATION = """\
 def program(coredns: Path, *, folder: Path, kubeconfig: Path, address: IPv4Address) -> Program:
     """What answers at ``address``; its configuration is written to ``folder``."""
     file = folder / "Corefile"
-    told = _CONFIGURATION.format(address=address, ready=_READY_PORT, domain=DOMAIN, kubeconfig=kubeconfig)
+    quoted = str(kubeconfig).replace('"', r"\"")
+    told = _CONFIGURATION.format(address=address, ready=_READY_PORT, domain=DOMAIN, kubeconfig=f'"{quoted}"')
     file.write_text(told)
     ready = probes.http(f"http://{address}:{_READY_PORT}/ready")
     return Program("dns", (str(coredns), f"-conf={file}"), ready=ready, address=f"{address}:53")

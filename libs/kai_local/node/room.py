@@ -6,6 +6,7 @@ that holds the room and those in it are gone, the kernel takes down all mounts, 
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -53,11 +54,11 @@ class Room:
         lines += [f"mount --types tmpfs --options mode=755 tmpfs {path}" for path in ("/run", "/var/lib")]
         for kept, seen in _KEPT.items():
             (self.folder / kept).mkdir()
-            lines += [f"mkdir -p {seen}", f"mount --bind '{self.folder / kept}' {seen}"]
+            lines += [f"mkdir -p {seen}", f"mount --bind {shlex.quote(str(self.folder / kept))} {seen}"]
         for setting, value in _TUNED.items():
             file = tuned / setting.replace("/", ".")
             file.write_text(f"{value}\n")
-            lines.append(f"mount --bind '{file}' /proc/sys/{setting}")
+            lines.append(f"mount --bind {shlex.quote(str(file))} /proc/sys/{setting}")
         return "\n".join(lines)
 
     def inside(self, pid: int, *command: str) -> tuple[str, ...]:
