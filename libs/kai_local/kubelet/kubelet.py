@@ -19,7 +19,7 @@ from kai.kube.workqueue import WorkQueue
 from kai.model.objects import Node
 from kai_local.kubelet.cluster import References
 from kai_local.kubelet.ledger import NodeLedger
-from kai_local.kubelet.life import PodLife
+from kai_local.kubelet.life import PodLife, Stage
 from kai_local.kubelet.lifecycle import Annotate, Delete, Effect, PatchStatus, Report, recover, step
 from kai_local.kubelet.nodes import (
     HOSTNAME_LABEL,
@@ -126,10 +126,18 @@ class Kubelets:
         ledger = self._ledgers.get(name)
         if ledger is None:
             ledger = self._ledgers[name] = NodeLedger(name)
+            self._keep_lives_on(ledger)
             self._wake_pods_of(name)
         ledger.resize(new.status.allocatable)
         if not any(condition.type == "Ready" for condition in new.status.conditions or ()):
             self._node_work.add(name)
+
+    def _keep_lives_on(self, ledger: NodeLedger) -> None:
+        """Pods that live on a node which was away for a moment have their devices still."""
+        for pod in self._pods.by_index("node", ledger.name):
+            life = self._lives.get(pod.metadata.uid)
+            if life is not None and life.stage in (Stage.WAITING, Stage.RUNNING):
+                ledger.restore(pod, life.devices)
 
     def _wake_pods_of(self, node: str) -> None:
         for pod in self._pods.by_index("node", node):

@@ -70,8 +70,6 @@ class DeviceManager:
         await self._watches.ready.wait()
         for node in self._watches.nodes:
             self._node_changed(None, node)
-        for pod in sorted(self._watches.pods, key=_told_first):
-            self._restore(pod)
         self._watches.nodes.listen(self._node_changed)
         self._watches.pods.listen(self._pod_changed)
         for pod in self._watches.pods:
@@ -106,11 +104,14 @@ class DeviceManager:
         if new.labels.get(REAL_LABEL) == REAL_VALUE:
             return  # its kubelet hands out its devices
         name = new.metadata.name
-        if name not in self._ledgers:
-            self._ledgers[name] = NodeLedger(name)
-            for pod in self._watches.pods.by_index("node", name):
-                self._work.add(pod.key)
-        self._ledgers[name].resize(new.status.allocatable)
+        if name in self._ledgers:
+            self._ledgers[name].resize(new.status.allocatable)
+            return
+        ledger = self._ledgers[name] = NodeLedger(name)
+        ledger.resize(new.status.allocatable)
+        for pod in sorted(self._watches.pods.by_index("node", name), key=_told_first):
+            self._restore(pod)
+            self._work.add(pod.key)
 
     def _restore(self, pod: LocalPod) -> None:
         """A device that was told is taken; which ones the other pods have, nobody has asked."""

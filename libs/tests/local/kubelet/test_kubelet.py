@@ -12,7 +12,9 @@ import pytest
 from deadlines import eventually, within
 from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
+from kai.kube.reflector import Removed, Upserted
 from kai.kube.resources import PODS
+from kai.model import names
 from kai.model.objects import Json
 from kai_local.apiserver.serving.server import ApiServer
 from kai_local.kubelet.kubelet import Kubelets
@@ -41,7 +43,7 @@ def _kubeconfig(server: ApiServer, folder: Path) -> Path:
 
 
 @asynccontextmanager
-async def kubelets(client: KubeClient, clock: Clock | None = None) -> AsyncIterator[None]:
+async def kubelets(client: KubeClient, clock: Clock | None = None) -> AsyncIterator[Watches]:
     """One simulated node, until the body ends."""
     watches = Watches(client)
     nodes = Kubelets(client, watches, count=1, shape=NodeShape(), clock=clock or Clock())
@@ -49,17 +51,23 @@ async def kubelets(client: KubeClient, clock: Clock | None = None) -> AsyncItera
     try:
         async with within("the nodes are up"):
             await nodes.ready.wait()
-        yield
+        yield watches
     finally:
         for task in running:
             task.cancel()
         await asyncio.wait(running)
 
 
-async def a_pod(client: KubeClient, node: str, name: str = "p", **metadata: list[str]) -> None:
+async def a_pod(
+    client: KubeClient, node: str, name: str = "p", *, gpus: int = 0, **metadata: list[str]
+) -> None:
+    resources = {"limits": {names.NVIDIA_GPU: str(gpus)}} if gpus else {}
     body: Json = {
         "metadata": {"name": name, **metadata},
-        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "i"}]},
+        "spec": {
+            "nodeName": node,
+            "containers": [{"name": "main", "image": "i", "resources": resources}],
+        },
     }
     await client.create(PODS, body, namespace="default")
 
@@ -71,6 +79,15 @@ async def phase(client: KubeClient, name: str = "p") -> str:
     except NotFound:
         return "gone"
     return str(pod.get("status", {}).get("phase"))
+
+
+async def devices(client: KubeClient, name: str) -> list[str]:
+    """The devices that the pod has."""
+    pod = await client.get(PODS, name, namespace="default")
+    [container] = pod["status"]["containerStatuses"]
+    return [
+        each["resourceID"] for entry in container["allocatedResourcesStatus"] for each in entry["resources"]
+    ]
 
 
 async def test_a_deleted_pod_goes_though_its_node_never_was(client: KubeClient) -> None:
@@ -99,3 +116,19 @@ async def test_a_pod_whose_node_stays_away_goes_after_a_while(client: KubeClient
         clock.now += 40
         await client.patch(PODS, "p", {"metadata": {"labels": {"seen": "again"}}}, namespace="default")
         await eventually(lambda: phase(client), lambda seen: seen == "gone")
+
+
+async def test_a_node_that_is_away_for_a_moment_gives_no_device_twice(client: KubeClient) -> None:
+    async with kubelets(client) as watches:
+        await a_pod(client, "node-0", gpus=1)
+        await eventually(lambda: phase(client), lambda seen: seen == "Running")
+        node = watches.nodes.get("node-0")
+        assert node is not None
+        # Its end and its return are told in one go, as by a watch that was broken meanwhile.
+        watches.nodes(Removed("node-0", node.metadata.uid, node))
+        watches.nodes(Upserted(node, False))
+        await a_pod(client, "node-0", name="next", gpus=1)
+        await eventually(lambda: phase(client, "next"), lambda seen: seen == "Running")
+        held = {name: await devices(client, name) for name in ("p", "next")}
+        assert len(held["p"]) == len(held["next"]) == 1
+        assert held["p"] != held["next"]
