@@ -190,9 +190,8 @@ class Kubelets:
             life = recover(pod, ledger) if ledger is not None else None
             if life is not None:
                 self._lives[pod.metadata.uid] = life
-            if pod.status.pod_ip and not runs_here(pod.labels, pod.spec.node_name):
-                taken = int(IPv4Address(pod.status.pod_ip)) - _POD_NETWORK
-                self._next_address = max(self._next_address, taken)
+            if not runs_here(pod.labels, pod.spec.node_name):
+                self._next_address = max(self._next_address, _number_of(pod.status.pod_ip))
 
     def _pod_changed(self, old: LocalPod | None, new: LocalPod | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
@@ -279,6 +278,15 @@ class Kubelets:
                 self._events.emit(
                     _reference(pod), "Normal" if kind == "Normal" else "Warning", reason, message
                 )
+
+
+def _number_of(address: str) -> int:
+    """Which of the pods' addresses this is; 0 for one that somebody else has given."""
+    try:
+        number = int(IPv4Address(address)) - _POD_NETWORK
+    except ValueError:
+        return 0
+    return number if 0 < number <= _POD_ADDRESSES else 0
 
 
 def _reference(pod: LocalPod) -> ObjectReference:

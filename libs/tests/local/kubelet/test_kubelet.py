@@ -132,3 +132,17 @@ async def test_a_node_that_is_away_for_a_moment_gives_no_device_twice(client: Ku
         held = {name: await devices(client, name) for name in ("p", "next")}
         assert len(held["p"]) == len(held["next"]) == 1
         assert held["p"] != held["next"]
+
+
+@pytest.mark.parametrize("address", ["fd00::1", "none", "192.0.2.1"])
+async def test_an_address_that_somebody_else_gave_to_a_pod_keeps_no_node_from_coming_up(
+    client: KubeClient, address: str
+) -> None:
+    await a_pod(client, "node-0")
+    status = {"status": {"podIP": address, "phase": "Running"}}
+    await client.patch(PODS, "p", status, namespace="default", subresource="status")
+    async with kubelets(client):
+        await a_pod(client, "node-0", name="next")
+        await eventually(lambda: phase(client, "next"), lambda seen: seen == "Running")
+    pod = await client.get(PODS, "next", namespace="default")
+    assert pod["status"]["podIP"].startswith("10.244.0.")
