@@ -16,7 +16,13 @@ from kai.snapshot.times import seconds
 from kai_local.kubelet import status
 from kai_local.kubelet.ledger import NodeLedger, Rejection, devices_of
 from kai_local.kubelet.life import ContainerLife, PodLife, Stage
-from kai_local.kubelet.programs import ready_seconds, run_of, start_seconds, terminate_seconds
+from kai_local.kubelet.programs import (
+    ready_seconds,
+    run_of,
+    start_seconds,
+    terminate_seconds,
+    without_effect,
+)
 from kai_local.kubelet.references import Cluster, Missing, first_missing
 from kai_local.parts.objects import LocalPod
 
@@ -151,6 +157,7 @@ def _start(pod: LocalPod, life: PodLife, cluster: Cluster, now: float) -> Step:
     if reserved:
         effects.append(Annotate({names.RESERVED_GPU: reserved}))
     effects.append(PatchStatus(status.running(pod, life, now)))
+    effects += [Report("Warning", "AnnotationIgnored", each) for each in without_effect(pod)]
     return Step(tuple(effects), _next_time(life))
 
 

@@ -12,6 +12,7 @@ Nothing is executed. A container runs on for ever unless its command says otherw
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ RUN_SECONDS = "kai.local/run-seconds"
 EXIT_CODE = "kai.local/exit-code"
 TERMINATE_SECONDS = "kai.local/terminate-seconds"
 READY_SECONDS = "kai.local/ready-seconds"
+_NUMBERS = (START_SECONDS, RUN_SECONDS, EXIT_CODE, TERMINATE_SECONDS, READY_SECONDS)
 
 _SLEEP = re.compile(r"(?<![\w.-])sleep\s+(?:(\d+(?:\.\d+)?)([smhd]?)(?![\w.])|infinity|inf)")
 _EXIT = re.compile(r"(?<![\w.-])exit\s+(\d+)")
@@ -96,9 +98,17 @@ def _first_program(words: list[str]) -> str:
     return first
 
 
+def without_effect(pod: LocalPod) -> list[str]:
+    """Which annotations cannot be taken for what they are to say, each with its value."""
+    found = (name for name in _NUMBERS if name in pod.annotations and _number(pod, name) is None)
+    return [
+        f"annotation {name}: {pod.annotations[name]!r} is not a number, so it has no effect" for name in found
+    ]
+
+
 def _number(pod: LocalPod, annotation: str) -> float | None:
-    text = pod.annotations.get(annotation)
     try:
-        return None if text is None else max(0.0, float(text))
+        number = float(pod.annotations.get(annotation, "nan"))
     except ValueError:
         return None
+    return max(0.0, number) if math.isfinite(number) else None

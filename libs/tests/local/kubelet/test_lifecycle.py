@@ -83,6 +83,25 @@ def test_a_pod_becomes_running_and_ready_with_one_write() -> None:
     assert answer.again_at is None
 
 
+def test_an_annotation_that_is_no_number_is_told() -> None:
+    annotations = {
+        "kai.local/run-seconds": "30s",
+        "kai.local/ready-seconds": "0",
+        "kai.local/exit-code": "inf",
+    }
+    pod = a_pod(metadata={"annotations": annotations})
+    told = [
+        effect
+        for effect in step(pod, PodLife(), a_node(), NOTHING, NOW).effects
+        if isinstance(effect, Report)
+    ]
+    assert {(effect.kind, effect.reason) for effect in told} == {("Warning", "AnnotationIgnored")}
+    assert [effect.message for effect in told] == [
+        "annotation kai.local/run-seconds: '30s' is not a number, so it has no effect",
+        "annotation kai.local/exit-code: 'inf' is not a number, so it has no effect",
+    ]
+
+
 def test_nothing_is_written_for_a_pod_that_just_runs() -> None:
     pod, life, node = a_pod(), PodLife(), a_node()
     pod = written(pod, patches(step(pod, life, node, NOTHING, NOW).effects)[0])

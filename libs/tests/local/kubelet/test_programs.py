@@ -50,6 +50,7 @@ def test_annotations_have_the_last_word() -> None:
     assert run_of(a_pod(run_seconds="3", exit_code="4"), container) == Run(3.0, 4)
     assert run_of(a_pod(exit_code="4"), container) == Run(30.0, 4)
     assert run_of(a_pod(run_seconds="soon"), container) == Run(30.0)
+    assert run_of(a_pod(exit_code="inf"), container) == Run(30.0)
     assert terminate_seconds(a_pod(terminate_seconds="12")) == 12
 
 
