@@ -7,6 +7,7 @@ have.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import tempfile
@@ -184,8 +185,15 @@ def _tell(child: Child) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    """Print a line; where nobody reads any more, as behind ``head``, end in order."""
+    try:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        signal.raise_signal(signal.SIGTERM)
 
 
 if __name__ == "__main__":

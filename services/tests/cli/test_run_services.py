@@ -93,6 +93,26 @@ def test_the_services_named_run_until_they_are_interrupted(kubeconfig: Path) -> 
     assert not any(child.is_running() for child in children)
 
 
+def test_they_end_in_order_when_nobody_reads_what_they_say(kubeconfig: Path) -> None:
+    errors = kubeconfig.with_name("errors")
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(
+            [*KAI, "run", "scheduler", "--install", "--redis", "none"],
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+    assert process.stdout
+    assert any("services serve" in line for line in process.stdout)
+    process.stdout.close()  # as `head` does
+    children = psutil.Process(process.pid).children(recursive=True)
+    next(child for child in children if "kai_scheduler" in " ".join(child.cmdline())).kill()
+    assert process.wait(timeout=patience()) == 0
+    assert not any(child.is_running() for child in children)
+    assert errors.read_text() == ""
+
+
 def test_a_cluster_without_our_custom_resources_is_told_how_to_get_them(kubeconfig: Path) -> None:
     assert "does not know our custom resources; install the chart" in refused(kubeconfig)
 
