@@ -122,18 +122,16 @@ def _self_contained(path: Path) -> str:
         ClusterError: there is none, or it refers to files or programs that are not here.
     """
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         document: Any = yaml.safe_load(text)
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise ClusterError(f"KAI_KUBECONFIG cannot be read: {reason}; see docs/docker.md") from error
     if not isinstance(document, dict):
         raise ClusterError(
             "name the kubeconfig of a cluster with KAI_KUBECONFIG, or use the profile embedded"
         )
-    entries = [e.get("cluster") or {} for e in document.get("clusters") or ()]
-    entries += [e.get("user") or {} for e in document.get("users") or ()]
-    for entry in entries:
+    for entry in [*_entries(document, "clusters", "cluster"), *_entries(document, "users", "user")]:
         for key in ("certificate-authority", "client-certificate", "client-key", "tokenFile", "exec"):
             if key in entry:
                 raise ClusterError(
@@ -141,6 +139,13 @@ def _self_contained(path: Path) -> str:
                     "write one with `kubectl config view --raw --flatten --minify`"
                 )
     return text
+
+
+def _entries(document: dict[str, Any], section: str, kind: str) -> list[dict[str, Any]]:
+    listed = document.get(section) or []
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise ClusterError(f"KAI_KUBECONFIG is no kubeconfig: {section} is not a list of named entries")
+    return [each[kind] for each in listed if isinstance(each.get(kind), dict)]
 
 
 def _configurations(services: list[str], authority: bytes) -> list[dict[str, Any]]:

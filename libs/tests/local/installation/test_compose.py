@@ -278,12 +278,15 @@ def test_what_is_written_in_vain_leaves_nothing(tmp_path):
         ("{", "cannot be read"),
         ("clusters: [{name: a, cluster: {certificate-authority: /ca.crt}}]", "certificate-authority outside"),
         ("users: [{name: a, user: {exec: {command: login}}}]", "kubectl config view --raw --flatten"),
+        ("clusters: [a]", "clusters is not a list of named entries"),
+        ("users: 5", "users is not a list of named entries"),
+        ("users: \ud800", "cannot be read"),
     ],
-    ids=["empty", "malformed", "files", "programs"],
+    ids=["empty", "malformed", "files", "programs", "texts", "a number", "not UTF-8"],
 )
 def test_a_kubeconfig_that_containers_cannot_use_is_refused_with_the_remedy(tmp_path, content, said):
     path = tmp_path / "kubeconfig"
-    path.write_text(content)
+    path.write_bytes(content.encode(errors="surrogatepass"))
     result = prepare(tmp_path, "--profiles=existing", f"--existing={path}")
     assert result.returncode == 1
     assert said in result.stderr
