@@ -65,6 +65,7 @@ class Placing:
     def _pod_changed(self, old: LocalPod | None, new: LocalPod | None) -> None:
         self._account(old, -1)
         self._account(new, 1)
+        self._seen(old, new)
         for pod in (old, new):
             if pod is not None:
                 self._pending.pop(pod.key, None)
@@ -76,10 +77,15 @@ class Placing:
     def _account(self, pod: LocalPod | None, sign: int) -> None:
         if pod is None or pod.terminal or not pod.spec.node_name:
             return
-        uid = pod.metadata.uid
-        if sign > 0 and uid in self._assumed:
-            add(self._used.setdefault(self._assumed.pop(uid), {}), pod_requests(pod), -1)
         add(self._used.setdefault(pod.spec.node_name, {}), pod_requests(pod), sign)
+
+    def _seen(self, old: LocalPod | None, new: LocalPod | None) -> None:
+        """What was assumed of a pod is known once it is seen on a node, or is there no more."""
+        pod = new or old
+        if pod is None or (new is not None and not new.spec.node_name and not new.terminal):
+            return
+        if node := self._assumed.pop(pod.metadata.uid, None):
+            add(self._used[node], pod_requests(pod), -1)
 
     async def _place_all(self) -> None:
         waiting = [pod for key in self._pending if (pod := self._pods.get(key)) is not None]
