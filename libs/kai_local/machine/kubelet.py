@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -78,26 +79,26 @@ async def _logs(request: web.Request, find: Find) -> web.StreamResponse:
     position = start + len(text)
     if tail := request.query.get("tailLines"):
         text = b"".join(text.splitlines(keepends=True)[-int(tail) or len(text) :])
-    if limit := request.query.get("limitBytes"):
-        text = text[: int(limit)]
+    most = int(request.query.get("limitBytes") or sys.maxsize)
+    text = text[:most]
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
     await response.prepare(request)
     await response.write(text)
     if request.query.get("follow") == "true" and not previous:
-        await _follow(response, child, position, lambda: find(key) is child)
+        await _follow(response, child, position, most - len(text), lambda: find(key) is child)
     await response.write_eof()
     return response
 
 
 async def _follow(
-    response: web.StreamResponse, child: Child, position: int, known: Callable[[], bool]
+    response: web.StreamResponse, child: Child, position: int, most: int, known: Callable[[], bool]
 ) -> None:
-    """Send what its process writes until that has ended."""
+    """Send what its process writes until that has ended, or ``most`` bytes are sent."""
     run = child.run
-    while run is not None:
+    while run is not None and most > 0:
         over = not known() or child.run is not run or bool(run.ended_at)
-        text = _read(child.log, position, run.log[1])
-        position += len(text)
+        text = _read(child.log, position, run.log[1])[:most]
+        position, most = position + len(text), most - len(text)
         if text:
             await response.write(text)
         if over:
