@@ -7,6 +7,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from operator import attrgetter
 from typing import Final
 
@@ -321,6 +322,9 @@ class Machine:
             with contextlib.suppress(KubeError):  # it ends all the same
                 await self._tell(hosted)
             self._reports.emit(pod, "Normal", "Killing", f"Stopping process {hosted.name}")
+            grace = pod["metadata"].get("deletionGracePeriodSeconds")
+            if grace is not None:  # of whoever deletes it, who may have another one in mind
+                hosted.child.program = replace(hosted.child.program, stop_after=float(grace))
             await self._end(key, hosted)
         meta = pod["metadata"]
         with contextlib.suppress(NotFound, Conflict):

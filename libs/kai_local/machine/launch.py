@@ -98,8 +98,13 @@ def launch(pod: Manifest, name: str, address: str, folder: Path, around: Surroun
         address=address,
         ready=_check(pod, container.get("readinessProbe"), address),
         alive=_check(pod, container.get("livenessProbe"), address),
-        stop_after=float(pod["spec"].get("terminationGracePeriodSeconds") or 30),
+        stop_after=_grace(pod),
     )
+
+
+def _grace(pod: Manifest) -> float:
+    seconds = pod["spec"].get("terminationGracePeriodSeconds")
+    return 30.0 if seconds is None else float(seconds)
 
 
 def container_of(pod: Manifest) -> Manifest:

@@ -1,6 +1,7 @@
 """The agent of this machine goes on through trouble that concerns none of its pods."""
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 from typing import cast
@@ -8,7 +9,7 @@ from typing import cast
 import msgspec
 import pytest
 
-from deadlines import eventually
+from deadlines import eventually, within
 from kai.kube.client import KubeClient
 from kai_local.machine import health
 from kai_local.machine.agent import Machine
@@ -24,7 +25,7 @@ from kai_local.processes.records import ProcessRecord
 pytestmark = pytest.mark.integration
 
 
-def a_machine(folder: Path) -> Machine:
+def a_machine(folder: Path, server: object = None) -> Machine:
     options = MachineOptions(
         kubeconfig=folder / "kubeconfig",
         folder=folder / "pods",
@@ -33,7 +34,7 @@ def a_machine(folder: Path) -> Machine:
         egress=str(folder / "egress"),
         ready_file=folder / "ready",
     )
-    return Machine(cast(KubeClient, None), options)
+    return Machine(cast(KubeClient, server), options)
 
 
 async def test_a_full_disk_ends_no_process(tmp_path: Path) -> None:
@@ -45,6 +46,36 @@ async def test_a_full_disk_ends_no_process(tmp_path: Path) -> None:
         in_the_way.rmdir()
     [told] = msgspec.json.decode((tmp_path / "machine.json").read_bytes(), type=list[ProcessRecord])
     assert (told.name, told.state) == ("pod", "stopped")
+
+
+DEAF = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+class Server:
+    """An API server that takes whatever it is told."""
+
+    async def delete(self, *what: object, **where: object) -> None:
+        """Taken."""
+
+    patch = delete
+
+
+async def test_a_pod_gets_the_grace_of_whoever_deletes_it(tmp_path: Path) -> None:
+    machine = a_machine(tmp_path, Server())
+    meta = {"name": "deaf", "namespace": "ns", "uid": "u", "deletionGracePeriodSeconds": 0}
+    pod: Manifest = {"metadata": meta, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    async with machine._supervisor as supervisor, within("a pod without grace has ended"):
+        program = Program("deaf", (sys.executable, "-c", DEAF), stop_after=86400.0)
+        child = supervisor.start(program)
+        await eventually(lambda: child.log.exists() and "up" in child.log.read_text())
+        one = Launch("deaf", [], {}, "127.9.9.1", None, None, 86400.0)
+        await machine._delete("ns/deaf", pod, Hosted(pod, one, child, Before()))
+    assert child.exit_status == -signal.SIGKILL
 
 
 async def test_what_is_mounted_and_cannot_be_renewed_now_is_tried_again(

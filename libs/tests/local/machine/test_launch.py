@@ -115,6 +115,14 @@ def test_readiness_and_patience_are_those_of_the_manifest(tmp_path):
     assert one.stop_after == 7
 
 
+@pytest.mark.parametrize(("told", "seconds"), [(0, 0.0), (None, 30.0)])
+def test_no_grace_is_none_and_not_the_usual_one(tmp_path, told, seconds):
+    pod = a_pod()
+    pod["spec"]["terminationGracePeriodSeconds"] = told
+    around = Surroundings("kai-scheduler", {"tls": {}}, {"config": {}})
+    assert launch(pod, "x", ADDRESS, tmp_path, around).stop_after == seconds
+
+
 def test_ports_have_names():
     assert port_of(a_pod(), "webhook") == 9443
     assert port_of(a_pod(), 80) == 80
