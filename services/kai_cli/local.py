@@ -241,11 +241,7 @@ def up(
 @app.command()
 def down(*, name: NameOption = DEFAULT_NAME) -> None:
     """End a cluster and remove all that it has left."""
-    try:
-        found = take_down(_files(name))
-    except (ClusterError, KubeconfigError) as error:
-        raise fail(str(error)) from error
-    if not found:
+    if not _take_down(_files(name)):
         raise fail(f"there is no cluster {name!r}{_others()}")
     typer.echo(f"Cluster {name!r} is gone.")
 
@@ -334,7 +330,10 @@ def _start_detached(options: ClusterOptions) -> int:
         process.send_signal(signal.SIGTERM)
         process.wait()
         return 130
-    record = _files(options.name).read()
+    try:
+        record = _files(options.name).read()
+    except ClusterError:  # which the process has told
+        record = None
     if record is not None and record.phase == "ready" and record.supervisor.pid == process.pid:
         return 0
     return process.wait() or 1
@@ -351,9 +350,16 @@ def _up_with_page(options: ClusterOptions) -> int:
     try:
         show(Target(kubeconfig=files.admin_kubeconfig))
     finally:
-        take_down(files)
+        _take_down(files)
         typer.echo(f"Cluster {options.name!r} is gone.")
     return 0
+
+
+def _take_down(files: ClusterFiles) -> bool:
+    try:
+        return take_down(files)
+    except (ClusterError, KubeconfigError) as error:
+        raise fail(str(error)) from error
 
 
 def _files(name: str) -> ClusterFiles:

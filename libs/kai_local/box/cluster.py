@@ -362,6 +362,7 @@ class Cluster:
 
     def _require_context(self) -> None:
         """Leave alone what somebody else has put in under the name that this cluster is to have."""
+        kubeconfig.current_context(self._kubeconfigs)  # so that all can be read in the end
         target, context = kubeconfig.file_to_extend(self._kubeconfigs), self._files.context
         if server := kubeconfig.others_server(target, context):
             problem = f"{target} has an entry {context} already, of the cluster at {server}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,23 @@ def test_other_clusters_are_named_when_one_is_not_found(state_home: Path) -> Non
     (box.directory / "cluster.json").write_text("{}")
     result = CliRunner().invoke(app, ["local", "down", "--name", "bax"])
     assert "there are box" in result.output
+
+
+@pytest.mark.integration
+def test_a_record_that_is_damaged_is_told_once_whoever_meets_it(state_home: Path) -> None:
+    box = ClusterFiles.of("box")
+    box.make()
+    (box.directory / "cluster.json").write_text("{")
+    for command in (["up", "--detach"], ["down"], ["status"]):
+        result = subprocess.run(
+            [sys.executable, "-m", "kai_cli", "local", *command, "--name", "box"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "KUBECONFIG": str(state_home / "kubeconfig")},
+        )
+        assert result.returncode == 1
+        [line] = (result.stdout + result.stderr).splitlines()
+        assert f"cluster.json is damaged (Input data was truncated); remove {box.directory}" in line
 
 
 def test_a_process_between_two_runs_has_no_pid(state_home: Path) -> None:
