@@ -50,11 +50,13 @@ NameOption = Annotated[str, typer.Option("--name", help="Which cluster; any numb
 
 
 def _quantity(text: str) -> str:
-    """Refuse what is not a Kubernetes quantity while nothing has been started."""
+    """Refuse what is not a Kubernetes quantity, or nothing, while nothing has been started."""
     try:
-        quantity.parse(text)
+        amount = quantity.parse(text)
     except quantity.InvalidQuantity as error:
         raise typer.BadParameter(str(error)) from error
+    if amount <= 0:
+        raise typer.BadParameter(f"{text!r} is not more than nothing")
     return text
 
 

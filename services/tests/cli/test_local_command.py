@@ -33,6 +33,8 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["local", "up", "--name", "A b"], 2, "cluster name 'A b' cannot be used"),
         (["local", "up", "--binders", "0"], 2, "greater than or equal to 1"),
         (["local", "up", "--memory", "lots"], 2, "'lots' is not a Kubernetes quantity"),
+        (["local", "up", "--memory", "0"], 2, "'0' is not more than nothing"),
+        (["local", "up", "--memory=-5Gi"], 2, "'-5Gi' is not more than nothing"),
         (["local", "up", "--kubelets", "1"], 2, "give --real"),
         (["local", "up", "--real", "--kubelets", "1"], 2, "give --no-services"),
         (["local", "up", "--image", "x.tar"], 2, "give --kubelets"),
