@@ -30,6 +30,7 @@ from kai_local.installation.chart import find_helm
 from kai_local.node import store
 from kai_local.node.network import MOST_NODES
 from kai_local.operators.projects import PROJECTS, UnknownProject, named
+from kai_local.processes.ending import become
 from kai_local.processes.records import ProcessRecord
 from kai_local.real import binaries
 from kai_local.real.plane import BUILD_NODES, look_for_programs
@@ -235,9 +236,7 @@ def up(
         raise typer.Exit(_up_with_page(options))
     if detach:
         raise typer.Exit(_start_detached(options))
-    sys.stdout.flush()
-    command = command_line(options)
-    os.execv(command[0], command)  # noqa: S606
+    become(command_line(options))
 
 
 @app.command()

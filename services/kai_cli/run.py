@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from typing import Annotated
 
 import typer
@@ -37,6 +35,7 @@ def run(
     ] = False,
 ) -> None:
     """Run the services against the cluster of the kubeconfig; Ctrl-C drains and ends them."""
+    from kai_local.processes.ending import become
     from kai_local.services.run import RunOptions, command_line
 
     target = Target.of(context)
@@ -58,6 +57,4 @@ def run(
         webhooks=webhooks,
         install=install,
     )
-    sys.stdout.flush()
-    command = command_line(options)
-    os.execv(command[0], command)  # noqa: S606
+    become(command_line(options))

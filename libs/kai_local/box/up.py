@@ -24,6 +24,7 @@ with loading.of_a_service():
     from kai_local.box.progress import Progress, Relay, for_stream
     from kai_local.box.state import ClusterFiles
     from kai_local.errors import ClusterError
+    from kai_local.processes.ending import heeds
     from kai_local.processes.ports import PortInUse
     from kai_local.processes.supervisor import ProcessFailed
 
@@ -74,8 +75,7 @@ def _end_on_signals(cluster: Cluster) -> list[signal.Signals]:
             cluster.hurry()
         cluster.stopping.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, end, number)
+    heeds(end)
     return came
 
 

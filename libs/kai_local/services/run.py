@@ -25,6 +25,7 @@ from kai.model import names
 from kai.session.errors import SessionCacheError
 from kai_local.errors import ClusterError
 from kai_local.installation import bootstrap, webhooks
+from kai_local.processes.ending import heeds
 from kai_local.processes.ports import PortInUse, require_free
 from kai_local.processes.programs import Child, State
 from kai_local.processes.supervisor import ProcessFailed, Supervisor
@@ -168,8 +169,7 @@ def _signals() -> tuple[asyncio.Event, list[signal.Signals]]:
         came.append(number)
         stopping.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, end, number)
+    heeds(end)
     return stopping, came
 
 

@@ -376,6 +376,20 @@ def test_in_the_foreground_an_interrupt_ends_it_without_a_trace(shell: Shell) ->
     shell.nothing_is_left()
 
 
+@pytest.mark.parametrize("command", [("local", "up", *BARE), ("run",)], ids=["local up", "run"])
+def test_an_interrupt_before_anything_is_there_is_heeded_all_the_same(
+    shell: Shell, command: tuple[str, ...]
+) -> None:
+    process = shell.start(*command)
+    its = psutil.Process(process.pid)
+    until(lambda: {"kai_local.box.up", "kai_local.services.run"} & {*its.cmdline()})
+    process.send_signal(signal.SIGINT)  # in the midst of its imports
+    out, _ = process.communicate(timeout=patience())
+    assert "Traceback" not in out
+    assert process.returncode == (130 if command[0] == "local" else 1), out
+    shell.nothing_is_left()
+
+
 def test_an_interrupt_while_it_comes_up_leaves_nothing(shell: Shell) -> None:
     process = shell.start("local", "up", *BARE)
     until(lambda: list((shell.home / "state" / "kai").glob("*/logs/*")))
