@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -31,10 +32,11 @@ def step(progress: Progress, text: str) -> Iterator[None]:
 
 
 class Lines:
-    """One plain line for each step that is done."""
+    """One plain line for each step that is done. ``unheard`` is called where nobody reads them any more."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, unheard: Callable[[], None] | None = None) -> None:
         self._out = out
+        self._unheard = unheard
 
     def begin(self, step: str) -> None:
         """Nothing: what takes long is seen when it is done."""
@@ -45,7 +47,15 @@ class Lines:
 
     def say(self, line: str) -> None:
         """Print the line now."""
-        print(line, file=self._out, flush=True)
+        try:
+            print(line, file=self._out, flush=True)
+        except BrokenPipeError:
+            if self._unheard is None:
+                raise
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._out.fileno())
+            os.close(nowhere)
+            self._unheard()
 
 
 class Terminal:
@@ -112,8 +122,8 @@ def replay(line: str, progress: Progress) -> None:
             progress.say(line.rstrip("\n"))
 
 
-def for_stream(out: TextIO) -> Progress:
-    """What suits a stream: movement on a terminal, plain lines elsewhere."""
+def for_stream(out: TextIO, unheard: Callable[[], None] | None = None) -> Progress:
+    """What suits a stream: movement on a terminal, plain lines elsewhere (see there for ``unheard``)."""
     if out is sys.stdout and out.isatty():
         return Terminal()
-    return Lines(out)
+    return Lines(out, unheard)

@@ -46,7 +46,9 @@ def main() -> None:
 
 
 async def _serve(options: ClusterOptions, *, detached: bool) -> int:
-    progress: Progress = Relay(sys.stdout) if detached else for_stream(sys.stdout)
+    progress: Progress = (
+        Relay(sys.stdout) if detached else for_stream(sys.stdout, lambda: cluster.stopping.set())
+    )
     try:
         cluster = Cluster(options, progress, on_ready=_let_go if detached else None)
         signals = _end_on_signals(cluster)

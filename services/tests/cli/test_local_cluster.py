@@ -390,6 +390,29 @@ def test_an_interrupt_before_anything_is_there_is_heeded_all_the_same(
     shell.nothing_is_left()
 
 
+@pytest.mark.parametrize(
+    "until_said", ["is up at", "API server"], ids=["before its end", "while it comes up"]
+)
+def test_it_ends_in_order_where_nobody_reads_what_it_says(shell: Shell, until_said: str) -> None:
+    errors = shell.home / "errors"
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(
+            [*KAI, "local", "up", *BARE],
+            env=shell.environment,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+    assert process.stdout
+    assert any(until_said in line for line in process.stdout)
+    process.stdout.close()  # as `head` does, or `tee` that an interrupt has ended
+    if until_said == "is up at":
+        process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=patience()) == (130 if until_said == "is up at" else 0)
+    assert errors.read_text() == ""
+    shell.nothing_is_left()
+
+
 def test_an_interrupt_while_it_comes_up_leaves_nothing(shell: Shell) -> None:
     process = shell.start("local", "up", *BARE)
     until(lambda: list((shell.home / "state" / "kai").glob("*/logs/*")))
