@@ -57,7 +57,7 @@ class Publisher:
         self._interval = interval
         self._controller = controller or ControllerMetrics(CollectorRegistry()).of(CONTROLLER)
         self._controller.workers.set(WRITES)
-        #: Queues whose status is refused, and those that could not be written and whose turn has not come again.
+        #: Queues whose status is refused, and those that rest since it could not be written.
         self._backoffs: dict[str, Backoff] = {}
         self._resting: set[str] = set()
         self._changed = asyncio.Event()
