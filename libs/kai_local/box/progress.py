@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
+
+from kai_local.processes import output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,15 +48,7 @@ class Lines:
 
     def say(self, line: str) -> None:
         """Print the line now."""
-        try:
-            print(line, file=self._out, flush=True)
-        except BrokenPipeError:
-            if self._unheard is None:
-                raise
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._out.fileno())
-            os.close(nowhere)
-            self._unheard()
+        output.say(line, self._out, unheard=self._unheard)
 
 
 class Terminal:

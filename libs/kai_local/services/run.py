@@ -7,12 +7,12 @@ have.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 import tempfile
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -25,6 +25,7 @@ from kai.model import names
 from kai.session.errors import SessionCacheError
 from kai_local.errors import ClusterError
 from kai_local.installation import bootstrap, webhooks
+from kai_local.processes import output
 from kai_local.processes.ending import heeds
 from kai_local.processes.ports import PortInUse, require_free
 from kai_local.processes.programs import Child, State
@@ -185,15 +186,8 @@ def _tell(child: Child) -> None:
 
 
 def _say(text: str) -> None:
-    """Print a line; where nobody reads any more, as behind ``head``, end in order."""
-    try:
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-        signal.raise_signal(signal.SIGTERM)
+    """Print a line; where nobody reads any more, end in order."""
+    output.say(text, sys.stdout, unheard=partial(signal.raise_signal, signal.SIGTERM))
 
 
 if __name__ == "__main__":
