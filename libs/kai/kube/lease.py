@@ -201,7 +201,9 @@ class LeaderElector:
         try:
             await self._renew_forever(epoch)
         except errors.LeadershipLost:
-            left = self._times.duration - self._times.renew_deadline
+            times = self._times
+            others_may_lead = self._renewed_at + times.duration - self._clock()
+            left = max(times.retry / 4, min(times.duration - times.renew_deadline, others_may_lead))
             self._overdue = asyncio.get_running_loop().call_later(left, self._end_process)
             raise
 
@@ -213,7 +215,7 @@ class LeaderElector:
         announced = False
         while True:
             try:
-                async with asyncio.timeout(self._times.renew_deadline):
+                async with asyncio.timeout(self._patience()):
                     await self._renew(epoch)
                 announced = True
             except (errors.KubeError, TimeoutError) as error:
@@ -226,6 +228,15 @@ class LeaderElector:
                     ) from error
                 announced = False
             await asyncio.sleep(self._times.retry if announced else self._times.retry / 4)
+
+    def _patience(self) -> float:
+        """How long this renewal may take: others count from the last one, however many have failed since.
+
+        Who comes late, as after a pause of the whole process, tries once more all the same.
+        """
+        times = self._times
+        left = self._renewed_at + times.renew_deadline - self._clock()
+        return max(left, min(times.retry, (times.duration - times.renew_deadline) / 2))
 
     async def _renew(self, epoch: int) -> None:
         assert self._lease is not None

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kai.kube import errors
-from kai.kube.lease import LeaderElector
+from kai.kube.lease import LeaderElector, LeaseTimes
 from kai.kube.leases import Lease
 from kai.model import names
 from kai.model.objects import ObjectMeta
@@ -27,6 +27,7 @@ class FakeLeases:
         self.broken = set()
         self.ignored = set()
         self.history = []
+        self.written_at = 0.0
 
     def client(self, identity):
         return FakeClient(self, identity)
@@ -36,6 +37,7 @@ class FakeLeases:
         lease = msgspec.convert(body, Lease)
         lease.metadata.resource_version = str(self.version)
         self.lease = lease
+        self.written_at = asyncio.get_running_loop().time()
         self.history.append(lease.spec.holder_identity)
         return msgspec.convert(msgspec.to_builtins(lease), Lease)
 
@@ -317,3 +319,29 @@ async def test_a_leader_that_gets_no_answer_says_so():
 
     with pytest.raises(errors.LeadershipLost, match=r"could not be renewed: no answer within 10 s"):
         await lead()
+
+
+async def test_a_leader_whose_server_first_fails_and_then_hangs_stops_before_another_one_starts():
+    leases = FakeLeases()
+    loop = asyncio.get_running_loop()
+    times = LeaseTimes()
+    elector = an_elector(leases, "a", times=times)
+    stopped = []
+
+    async def lead():
+        try:
+            async with elector.term():
+                await asyncio.Event().wait()
+        finally:
+            stopped.append(loop.time())
+
+    task = asyncio.create_task(lead())
+    await settle(5)
+    leases.broken.add("a")
+    while loop.time() - leases.written_at < times.renew_deadline - 0.5:
+        await settle(0.1)
+    leases.ignored.add("a")
+    leases.broken.clear()
+    with pytest.raises(errors.LeadershipLost):
+        await task
+    assert stopped[0] - leases.written_at < times.duration
