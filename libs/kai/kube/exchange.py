@@ -33,6 +33,8 @@ class Exchange:
         self.transport = transport
         self.metrics = metrics
         self.pace = pace
+        #: Held by the read that has the next turn of the pace: one that gives up waiting takes none away.
+        self._next_read = asyncio.Lock()
         self.dispatcher = Dispatcher(metrics.writes, pace=pace)
 
     async def call(self, request: Request, *, deadline: float) -> bytes:
@@ -142,7 +144,8 @@ class Exchange:
     async def _wait_for_turn(self, request: Request) -> None:
         """Leases go first: who renews one late leads no longer. Writes had their turn from the dispatcher."""
         if self.pace is not None and request.rank is None and request.resource != _LEASES:
-            await asyncio.sleep(self.pace.turn())
+            async with self._next_read:
+                await asyncio.sleep(self.pace.turn())
 
     def _answered(self, request: Request, code: str) -> None:
         host = self.transport.server.partition("://")[2]

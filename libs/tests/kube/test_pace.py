@@ -1,8 +1,11 @@
 """Requests go out at the pace that was set, and leaders are not held up by it."""
 
+import asyncio
+
 import pytest
 
 from kai.kube.client import KubeClient
+from kai.kube.errors import DeadlineExceeded
 from kai.kube.pace import Pace
 from kai.kube.resources import LEASES, NODES
 from kai.runtime import ServiceSettings, SettingsError
@@ -50,6 +53,15 @@ async def test_everything_but_leases_waits_for_its_turn(server, answers, tmp_pat
         assert len(turns) == before
         await client.list(NODES)
         assert len(turns) == before + 1
+
+
+async def test_reads_that_gave_up_waiting_for_their_turn_hold_up_nobody(server, answers, tmp_path):
+    server.script("GET", "/api/v1/nodes/n", answers.json({"metadata": {"name": "n"}}))
+    async with KubeClient.connect(server.kubeconfig(tmp_path), pace=Pace(20)) as client:
+        crowd = [client.get(NODES, "n", deadline=0.3) for _ in range(400)]
+        answered = await asyncio.gather(*crowd, return_exceptions=True)
+        assert any(isinstance(each, DeadlineExceeded) for each in answered)
+        assert (await client.get(NODES, "n"))["metadata"]["name"] == "n"
 
 
 def test_a_burst_needs_a_pace():
