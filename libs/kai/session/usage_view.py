@@ -20,18 +20,22 @@ class UsageView:
         self._known: UsageHistory | None = None
         #: Before this nothing changes any more, of what is known.
         self._settled = 0
+        #: When it was read last.
+        self._read_at = float("-inf")
 
     async def read(self, *, since: float, now: float) -> UsageHistory:
-        """Buckets that began at ``since`` or later; times are Unix seconds, and both never fall.
+        """Buckets that began at ``since`` or later; times are Unix seconds.
+
+        A clock that was ahead has made us forget what was not too old yet: then all of it is read again.
 
         Raises:
             CacheUnavailable: Redis is away; what is known stays as it was.
         """
-        if self._known is None:
+        if self._known is None or now < self._read_at - SETTLED_SECONDS:
             known = await self._buckets.read(since=since)
         else:
             known = await self._continued(self._known, since=since, now=now)
-        self._known, self._settled = known, bucket_start(now - SETTLED_SECONDS)
+        self._known, self._settled, self._read_at = known, bucket_start(now - SETTLED_SECONDS), now
         return known
 
     async def _continued(self, known: UsageHistory, *, since: float, now: float) -> UsageHistory:

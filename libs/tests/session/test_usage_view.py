@@ -95,6 +95,16 @@ async def test_what_redis_forgot_stays_known_until_it_is_too_old(cache):
     assert rows(await view.read(since=NOW, now=NOW + 7200)) == {"": ([], [])}
 
 
+async def test_a_clock_that_was_ahead_for_a_while_costs_nothing_of_what_is_recorded(cache):
+    record = UsageRecord(cache)
+    await use(record, NOW - 3600, "a")
+    view = UsageView(UsageBuckets(cache))
+    before = rows(await view.read(since=NOW - 7200, now=NOW))
+    month = 30 * 86400
+    assert rows(await view.read(since=NOW - 7200 + month, now=NOW + month)) != before
+    assert rows(await view.read(since=NOW - 7200, now=NOW + 60)) == before
+
+
 async def test_while_redis_is_away_nothing_of_what_is_known_is_lost(tmp_path):
     socket = tmp_path / "redis.sock"
     async with SessionCache.connect(f"unix://{socket}", shard="default") as cache:
