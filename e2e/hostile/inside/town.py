@@ -162,7 +162,7 @@ class Town:
     def _footprint(self, name: str) -> Counter[str]:
         host = self.hosts[name]
         own = (self._watch, self._reviews) if name == "admission" else ()
-        tasks = [task for task in asyncio.all_tasks() if task in host._background]
+        tasks = [task for task in asyncio.all_tasks() if task in host.background]
         return footprint(
             host.client, host.health, host.metrics, *tasks, *own, but=(MemoryApiServer, MadeUpLeader)
         )

@@ -81,7 +81,8 @@ class Host:
         #: Owned by the runtime and set before the service runs.
         self.tasks: asyncio.TaskGroup
         self.client: KubeClient
-        self._background: list[asyncio.Task[None]] = []
+        #: What :meth:`start` has started.
+        self.background: list[asyncio.Task[None]] = []
         self._recorders: list[EventRecorder] = []
         self._leads = Gauge(
             "leader_election_master_status",
@@ -93,7 +94,7 @@ class Host:
     def start(self, work: Coroutine[Any, Any, None], *, name: str = "") -> asyncio.Task[None]:
         """Run ``work`` beside the service; its failure ends the process, and its end the work."""
         task = self.tasks.create_task(work, name=name or None)
-        self._background.append(task)
+        self.background.append(task)
         return task
 
     def hurry(self) -> None:
@@ -111,7 +112,7 @@ class Host:
 
     def stop_background(self) -> None:
         """Cancel what :meth:`start` started."""
-        for task in self._background:
+        for task in self.background:
             task.cancel()
 
     def recorder(self, controller: str = "") -> EventRecorder:
@@ -228,9 +229,11 @@ async def _serve(host: Host, service: Service) -> None:
         host.start(trim_at_rest(trimmer()), name="trim")
         main = tasks.create_task(service.run(host), name=service.name)
         deadline = tasks.create_task(_cancel_when_late(host, main), name="drain deadline")
-        await asyncio.wait([main])
-        deadline.cancel()
-        _end_soon()
+        try:
+            await asyncio.wait([main])
+        finally:  # also where something has failed, over which the group cancels us
+            deadline.cancel()
+            _end_soon(main, *host.background)
         await host.drain_events()
         host.stop_background()
 
@@ -244,14 +247,18 @@ async def _cancel_when_late(host: Host, main: asyncio.Task[None]) -> None:
     _end_soon()
 
 
-def _end_soon() -> None:
-    """What was cancelled is waited for, but not for ever: a library may have lost the cancellation."""
+def _end_soon(*watched: asyncio.Task[None]) -> None:
+    """What was cancelled is waited for, but not for ever: a library may have lost the cancellation.
+
+    Then what has failed of those ``watched`` is told here, for nobody else gets to it.
+    """
     loop = asyncio.get_running_loop()
 
     def end() -> None:
         left = sorted(task.get_name() for task in asyncio.all_tasks(loop))
         _log.error("tasks do not end though they were cancelled; the process ends without them", tasks=left)
-        os._exit(1)
+        failures = [task.exception() for task in watched if task.done() and not task.cancelled()]
+        os._exit(max((_report(failure) for failure in failures if failure is not None), default=1) or 1)
 
     loop.call_later(EVENT_SECONDS + LAST_SECONDS, end)
 

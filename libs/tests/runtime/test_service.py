@@ -249,6 +249,28 @@ async def test_what_does_not_end_when_it_is_cancelled_is_not_waited_for(work):
     assert "deaf" in err
 
 
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param("host.start(fails()); await deaf()", id="beside"),
+        pytest.param("host.start(deaf()); await asyncio.sleep(0.1); await fails()", id="itself"),
+    ],
+)
+async def test_what_does_not_end_keeps_no_process_alive_of_which_something_has_failed(work):
+    fails = """
+            async def fails():
+                await asyncio.sleep(0.1)
+                raise runtime.FatalError("the stove is on", status=3)
+            """
+    first = "runtime.service.EVENT_SECONDS = runtime.service.LAST_SECONDS = 0.1"
+    async with program(*LISTEN, body=f"{NEVER_ENDS}{fails}{work}", first=first) as process:
+        await process.running()
+        status, _, err = await process.ended()
+    assert status == 3
+    assert "the process ends without them" in err
+    assert err.splitlines()[-1] == "error: the stove is on"
+
+
 async def test_a_second_signal_ends_it_at_once():
     async with program(*LISTEN, body="await asyncio.sleep(3600)") as process:
         await process.running()
