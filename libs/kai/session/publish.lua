@@ -13,6 +13,24 @@ if epoch == head_epoch and version <= head_version then
   -- A repetition after an answer was lost.
   return 0
 end
+-- Once a script has written anything a Redis that is full lets it write whatever it likes, and grows. So the first
+-- write is one that may be refused, and changes nothing; then what is oldest makes room, and so for all else that
+-- is kept there, too.
+local asked = redis.pcall('HSETNX', KEYS[1], 'epoch', ARGV[1])
+if type(asked) == 'table' and asked.err then
+  local kept = redis.call('XLEN', KEYS[2])
+  local old = redis.call('LRANGE', KEYS[4], 1, -1)
+  if not string.find(asked.err, 'OOM', 1, true) or (kept < 2 and #old == 0) then
+    return asked
+  end
+  redis.call('XTRIM', KEYS[2], 'MAXLEN', math.floor(kept / 2))
+  if kept < 2 then
+    for _, gone in ipairs(old) do
+      redis.call('DEL', ARGV[11] .. gone)
+    end
+    redis.call('LTRIM', KEYS[4], 0, 0)
+  end
+end
 if ARGV[8] ~= '' then
   redis.call('SET', KEYS[5], ARGV[8], 'EX', ARGV[9])
   redis.call('LPUSH', KEYS[4], ARGV[2])

@@ -150,6 +150,33 @@ async def test_a_redis_that_is_full_is_an_error_of_ours(cache):
         await cache.publish(a_publication(1, snapshot=b"x" * 1000))
 
 
+async def test_a_redis_that_is_full_of_sessions_keeps_fewer_and_takes_all_that_is_new(cache):
+    megabytes = 20
+    await cache.connection.config_set("maxmemory", megabytes * 2**20)
+    update = b"x" * 500_000
+    for version in range(1, 121):
+        snapshot = b"s" * 1_000_000 if version % 10 == 0 else b""
+        await cache.publish(
+            a_publication(version, update=update, snapshot=snapshot, in_flight={"d": a_decision()})
+        )
+        used = (await cache.connection.info("memory"))["used_memory"]
+        assert used < (megabytes + 5) * 2**20, f"version {version}"
+    assert await cache.head() == Head(version=120, epoch=1, digest="d120", snapshot=120)
+    assert await cache.in_flight() == {"d": a_decision()}
+    versions = [entry.version for entry in await cache.history()]
+    assert versions == list(range(versions[0], 121))
+
+
+async def test_a_redis_that_is_full_of_snapshots_keeps_the_newest(cache):
+    for version in (1, 2, 3):
+        await cache.publish(a_publication(version, snapshot=b"s" * 1_000_000))
+    await cache.connection.xtrim(cache.keys.sessions, maxlen=0, approximate=False)
+    await cache.connection.config_set("maxmemory", 3_000_000)
+    await cache.publish(a_publication(4, in_flight={"d": a_decision()}))
+    assert [version for version in (1, 2, 3) if await cache.snapshot(version)] == [3]
+    assert await cache.in_flight() == {"d": a_decision()}
+
+
 # --- in the background -------------------------------------------------------------------------
 async def test_scheduling_goes_on_without_redis_and_everything_in_flight_is_there_when_it_is_back(tmp_path):
     registry = CollectorRegistry()
