@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar, cast, overload
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from kai.kube import errors
 from kai.kube.answers import Page, decoded
 from kai.kube.authorities import aiohttp
 from kai.kube.discovery import Discovery
@@ -208,6 +209,7 @@ class KubeClient:
 
         Raises:
             Gone: the server forgot the snapshot between two pages; start again.
+            TransportError: the answer is no list, though it is no refusal either.
         """
         query = {**(params or {}), "limit": str(page_size)}
         while True:
@@ -220,6 +222,8 @@ class KubeClient:
                 accept=_METADATA_LIST if metadata_only else "",
             )
             page: Page[Any] = await self._send(request, Page[type], LIST_DEADLINE_SECONDS)
+            if page.items is None and not page.metadata.resource_version:
+                raise errors.TransportError(f"{request}: the answer is no list; is a proxy in between?")
             yield page
             if not page.metadata.continue_:
                 return

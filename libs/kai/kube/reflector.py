@@ -266,6 +266,8 @@ class Reflector(Generic[T]):
             version = page.metadata.resource_version
             for raw in page.items or ():
                 self._list_item(raw)
+        if not version:
+            raise errors.TransportError(f"list {self.resource.plural}: it has no version to watch from")
         self._finish_list(version)
 
     def _list_item(self, raw: msgspec.Raw) -> None:

@@ -44,6 +44,12 @@ async def test_a_list_is_read_page_by_page(client, server, answers):
     assert second.query["continue"] == "more"
 
 
+async def test_an_answer_that_is_no_list_is_no_empty_list(client, server, answers):
+    server.script("GET", "/api/v1/pods", answers.json({"kind": "Status", "status": "Failure"}))
+    with pytest.raises(errors.TransportError, match="list pods: the answer is no list"):
+        await client.list(PODS)
+
+
 @pytest.mark.parametrize(
     ("status", "reason", "expected"),
     [

@@ -200,6 +200,29 @@ async def test_a_stream_that_ends_amid_the_list_does_not_remove_what_it_did_not_
         await following.until("+a", "+b", "~a", "~b", "synced")
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param({"kind": "Status", "status": "Failure", "code": 500, "message": "no"}, id="status"),
+        pytest.param({"message": "back soon"}, id="foreign"),
+        pytest.param({"items": [], "metadata": {}}, id="no version"),
+    ],
+)
+async def test_an_answer_that_is_no_list_takes_nothing_away(client, server, answers, answer):
+    listed = {"items": [a_pod("a", version=1)], "metadata": {"resourceVersion": "5"}}
+    server.script(
+        "GET",
+        PATH,
+        answers.json(listed),
+        answers.refusal(410),
+        answers.json(answer),
+        answers.json(listed | {"items": [a_pod("b", version=7)]}),
+        answers.stream(hold=True),
+    )
+    async with Following(client, watch_list=False) as following:
+        await following.until("+a", "synced", "+b", "-team/a?", "synced")
+
+
 async def test_an_event_split_over_chunks_is_one_event(client, server, answers):
     import json
 
