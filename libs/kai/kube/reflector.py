@@ -151,6 +151,8 @@ class Reflector(Generic[T]):
         self._watch_list = watch_list
         self._metadata_only = metadata_only
         self._known: dict[str, str] = {}
+        #: So many of them are in the metrics, beside those of other reflectors of the kind.
+        self._counted = 0
         #: Keys told since the list began, while it is not complete.
         self._listing: set[str] | None = None
         self._resource_version = ""
@@ -168,6 +170,12 @@ class Reflector(Generic[T]):
             Unauthorized: the credentials are not accepted any more.
         """
         self._sink = sink
+        try:
+            await self._run()
+        finally:
+            self._count(0)
+
+    async def _run(self) -> None:
         while True:
             try:
                 await self._follow()
@@ -290,9 +298,13 @@ class Reflector(Generic[T]):
             )
         self._resource_version = version
         self._backoff.reset()
-        self._client.metrics.objects.labels(self.resource.plural).set(len(self._known))
+        self._count(len(self._known))
         self._sink(Synced())
         self.synced.set()
+
+    def _count(self, known: int) -> None:
+        self._client.metrics.objects.labels(self.resource.plural).inc(known - self._counted)
+        self._counted = known
 
     # --- watching ------------------------------------------------------------------------------
     async def _watch_from_start(self) -> None:
@@ -330,6 +342,7 @@ class Reflector(Generic[T]):
                     self._tell(line)
                 told += len(lines)
                 events.inc(len(lines))
+                self._count(len(self._known))
                 self._backoff.reset()
         if not told:
             # Keeps us from asking in a loop where a server or proxy ends every watch at once.

@@ -6,9 +6,11 @@ import json
 import msgspec
 import pytest
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
 from deadlines import eventually, within
 from kai.kube import errors, reflector
+from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector, Removed, Synced, Unreadable, Upserted
 from kai.kube.resources import PODS, RESOURCE_CLAIMS
 from kai.kube.store import Store
@@ -104,6 +106,30 @@ async def test_the_list_comes_as_a_stream_and_changes_follow(client, server, ans
     query = server.received("GET", PATH)[0].query
     assert query["sendInitialEvents"] == "true"
     assert query["labelSelector"] == "x=y"
+
+
+async def test_the_metrics_tell_of_the_objects_that_there_are_now(server, answers, tmp_path):
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(
+            event("ADDED", a_pod("a", version=1)),
+            bookmark(5, end=True),
+            event("ADDED", a_pod("b", version=6)),
+            event("ADDED", a_pod("c", version=7)),
+            event("DELETED", a_pod("a", version=8)),
+            hold=True,
+        ),
+    )
+    registry = CollectorRegistry()
+
+    def known():
+        return registry.get_sample_value("kai_api_watched_objects", {"resource": "pods"})
+
+    async with KubeClient.connect(server.kubeconfig(tmp_path), registry=registry) as client:
+        async with Following(client), Following(client):
+            await eventually(known, lambda count: count == 4, what="two pods, known by each of two watches")
+        assert known() == 0
 
 
 async def test_a_broken_watch_resumes_where_it_was(client, server, answers):
