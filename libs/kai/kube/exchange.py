@@ -115,21 +115,30 @@ class Exchange:
     async def open(
         self, request: Request, *, limits: aiohttp.ClientTimeout | None = None
     ) -> aiohttp.ClientResponse:
-        """Send once, and once more with fresh credentials after 401; an answer that is not a refusal."""
+        """Send once; an answer that is not a refusal.
+
+        After 401 it is sent once more with fresh credentials, and where the server's certificate is not
+        trusted with fresh authorities: those of a cluster are replaced, too.
+        """
         await self._wait_for_turn(request)
         headers = {"Content-Type": request.content_type} if request.data is not None else {}
         if request.accept:
             headers["Accept"] = request.accept
         for last in (False, True):
             generation = self.transport.generation
-            response = await self.transport.request(
-                request.method,
-                request.path,
-                params=request.params,
-                data=request.data,
-                headers=headers,
-                limits=limits,
-            )
+            try:
+                response = await self.transport.request(
+                    request.method,
+                    request.path,
+                    params=request.params,
+                    data=request.data,
+                    headers=headers,
+                    limits=limits,
+                )
+            except aiohttp.ClientConnectorCertificateError:
+                if last or not await self.transport.reload(generation):
+                    raise
+                continue
             self._answered(request, str(response.status))
             if response.status < 400:
                 return response

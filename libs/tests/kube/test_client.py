@@ -1,15 +1,21 @@
 """Reads and writes against a server that misbehaves."""
 
 import asyncio
+import ssl
 from contextlib import nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
+from aiohttp import web
 
 from kai.kube import errors
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.resources import NODES, PODS, Resource
 from kai.model.objects import ObjectMeta, Pod
+from kai.runtime import certificates
 
 PODS_PATH = "/api/v1/namespaces/team/pods"
 POD_PATH = f"{PODS_PATH}/worker"
@@ -75,8 +81,6 @@ async def test_a_refusal_becomes_an_error_that_names_request_and_reason(
 
 async def test_a_refusal_that_is_not_json_keeps_its_text(client, server, answers):
     async def plain(request):
-        from aiohttp import web
-
         return web.Response(status=403, text="proxy says no")
 
     server.script("GET", POD_PATH, plain)
@@ -288,6 +292,49 @@ async def test_a_token_that_expired_is_read_again_once(server, tmp_path, answers
         assert await client.get(PODS, "worker", namespace="team") == POD
         await asyncio.gather(*(client.get(PODS, "worker", namespace="team") for _ in range(3)))
         assert [r.headers["Authorization"] for r in server.received("GET", POD_PATH)].count("Bearer old") == 1
+
+
+def a_pair(authority):
+    return certificates.issue(authority, ["127.0.0.1"], now=datetime.now(UTC))
+
+
+async def test_authorities_that_were_replaced_are_read_again(tmp_path, server):
+    """As ``ca.crt`` in all pods changes when those of a cluster are."""
+    old, new = (certificates.new_authority(name, now=datetime.now(UTC)) for name in ("old", "new"))
+    served, trusted = tmp_path / "served.pem", tmp_path / "ca.crt"
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+
+    def serve_by(authority):
+        pair = a_pair(authority)
+        served.write_bytes(pair.certificate + pair.key)
+        context.load_cert_chain(served)
+
+    async def answer(request):
+        response = web.json_response(POD)
+        response.force_close()
+        return response
+
+    serve_by(old)
+    trusted.write_bytes(old.certificate)
+    app = web.Application()
+    app.router.add_get("/{tail:.*}", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.01)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    kubeconfig = Path(server.kubeconfig(tmp_path))
+    config = yaml.safe_load(kubeconfig.read_text())
+    url = f"https://127.0.0.1:{runner.addresses[0][1]}"
+    config["clusters"][0]["cluster"] = {"server": url, "certificate-authority": str(trusted)}
+    kubeconfig.write_text(yaml.safe_dump(config))
+    try:
+        async with KubeClient.connect(str(kubeconfig)) as client:
+            serve_by(new)
+            with pytest.raises(errors.TransportError, match="not trusted"):
+                await client.get(PODS, "worker", namespace="team", deadline=0.5)
+            trusted.write_bytes(new.certificate)
+            assert await client.get(PODS, "worker", namespace="team") == POD
+    finally:
+        await runner.cleanup()
 
 
 async def test_credentials_that_stay_wrong_are_an_error(client, server, answers):
