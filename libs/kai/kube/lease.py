@@ -272,13 +272,21 @@ class LeaderElector:
     async def _release(self) -> None:
         if self._lease is None:
             return
-        body = self._claim(self._lease)
-        body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": GIVEN_BACK_SECONDS}
         try:
             async with asyncio.timeout(self._times.retry):
-                await self._write(body)
+                try:
+                    await self._give_back(self._lease)
+                except errors.Conflict:
+                    # The renewal that was cancelled for this may have been carried out all the same.
+                    await self._look_who_wrote()
+                    await self._give_back(self._lease)
         except (errors.KubeError, TimeoutError) as error:
             _log.info("lease not given back; it runs out", lease=self._name, error=str(error))
+
+    async def _give_back(self, lease: Lease) -> None:
+        body = self._claim(lease)
+        body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": GIVEN_BACK_SECONDS}
+        await self._write(body)
 
     async def _write(self, body: dict[str, Any]) -> Lease:
         written: Lease = await self._client.update(

@@ -19,13 +19,14 @@ pytestmark = pytest.mark.looptime
 
 class FakeLeases:
     """A Lease behind compare-and-swap, as the API server keeps it; ``broken`` identities cannot
-    reach it, ``ignored`` ones get no answer."""
+    reach it, ``ignored`` ones get no answer, ``late`` ones theirs some time after their write."""
 
     def __init__(self):
         self.lease = None
         self.version = 100
         self.broken = set()
         self.ignored = set()
+        self.late = set()
         self.history = []
         self.written_at = 0.0
 
@@ -71,7 +72,9 @@ class FakeClient:
             raise errors.NotFound("not found", status=404)
         if body["metadata"]["resourceVersion"] != self.leases.lease.metadata.resource_version:
             raise errors.Conflict("changed", status=409)
-        return self.leases.store(body)
+        written = self.leases.store(body)
+        await asyncio.sleep(1.0 if self.identity in self.leases.late else 0)
+        return written
 
 
 def an_elector(leases, identity, **more):
@@ -152,6 +155,24 @@ async def test_leaving_gives_the_lease_back_so_that_the_next_one_leads_soon():
     assert terms[1][1] > terms[0][1]
     assert leases.lease.spec.lease_transitions == 1
     await second.stop()
+
+
+async def test_leaving_amid_a_renewal_gives_the_lease_back_too():
+    leases, writes = FakeLeases(), asyncio.Event()
+    store = leases.store
+
+    def stored(body):
+        writes.set()
+        return store(body)
+
+    leases.store = stored
+    async with an_elector(leases, "a").term():
+        await settle(3)
+        leases.late.add("a")
+        writes.clear()
+        await writes.wait()
+        leases.late.clear()
+    assert leases.lease.spec.holder_identity == ""
 
 
 async def test_a_leader_that_lost_its_server_stops_before_another_one_starts():
