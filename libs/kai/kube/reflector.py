@@ -35,6 +35,8 @@ SILENCE_SECONDS = 180.0
 #: A server that ignores the request for initial events says nothing; after so long it is asked for a list.
 INITIAL_SILENCE_SECONDS = 15.0
 LIST_PAGE_SIZE = 5000
+#: A list from which could be watched for so long was good.
+LASTING_SECONDS = 60.0
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 _log = structlog.get_logger(__name__)
@@ -161,6 +163,9 @@ class Reflector(Generic[T]):
         #: Since when the server has answered nothing but that we may not see the kind.
         self._forbidden_since: float | None = None
         self._backoff = Backoff()
+        #: When all was read last, and the pauses after lists from which nothing could be watched for long.
+        self._listed_at = float("-inf")
+        self._after_list = Backoff()
         self._sink: Sink = lambda change: None
 
     async def run(self, sink: Sink) -> None:
@@ -182,6 +187,8 @@ class Reflector(Generic[T]):
             except errors.Gone as error:
                 if not self._resource_version:
                     await self._pause(error)
+                else:
+                    await self._pause_after_list()
                 self._resource_version = ""
             except errors.Unauthorized:
                 raise
@@ -247,6 +254,13 @@ class Reflector(Generic[T]):
             )
         await asyncio.sleep(delay)
 
+    async def _pause_after_list(self) -> None:
+        """Lists are large; where they do not help for long the next one is not read at once."""
+        if asyncio.get_running_loop().time() - self._listed_at > LASTING_SECONDS:
+            self._after_list.reset()
+            return
+        await asyncio.sleep(self._after_list.next())
+
     def _is_absence(self, error: errors.KubeError) -> bool:
         """Whether there is nothing of the kind for us, and not only at the moment."""
         if not isinstance(error, errors.Forbidden):
@@ -297,6 +311,7 @@ class Reflector(Generic[T]):
                 "served in an older version", resource=self._served_as.plural, version=self._served_as.version
             )
         self._resource_version = version
+        self._listed_at = asyncio.get_running_loop().time()
         self._backoff.reset()
         self._count(len(self._known))
         self._sink(Synced())

@@ -164,6 +164,21 @@ async def test_after_410_everything_is_read_again_and_what_vanished_is_told(clie
         assert following.reflector.relists == 1
 
 
+async def test_a_server_that_forgets_each_list_at_once_is_asked_for_the_next_ever_later(
+    client, server, answers
+):
+    async def answer(request):
+        listed = {"items": [], "metadata": {"resourceVersion": "5"}}
+        return await (answers.refusal(410) if "watch" in request.query else answers.json(listed))(request)
+
+    server.script("GET", PATH, answer)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    async with Following(client, watch_list=False) as following:
+        await eventually(lambda: following.reflector.relists, lambda count: count >= 3, what="three relists")
+    assert clock() - began > 1.0
+
+
 async def test_an_object_created_again_while_nobody_looked_is_another_object(client, server, answers):
     server.script(
         "GET",
