@@ -19,14 +19,14 @@ from kai.kube.resources import RESOURCE_CLAIMS
 from kai.model import dra_forms
 from kai.model.faults import Fault
 from kai.replay import params as replay_params
-from kai.runtime import Host, freeze_garbage
+from kai.runtime import FatalError, Host, freeze_garbage
 from kai.runtime.advertising import advertised_host
 from kai.runtime.health import split_address
 from kai.session.cache import SessionCache
 from kai.session.publisher import PublisherMetrics, SessionPublisher
 from kai.snapshot.state import ClusterState, Kind
 from kai.wire.assignments import watch_assignments
-from kai.wire.serving import serve
+from kai.wire.serving import CannotListen, serve
 from kai.wire.v1.decision_pb2_grpc import add_DecisionServiceServicer_to_server
 from kai.wire.v1.session_pb2_grpc import add_SessionServiceServicer_to_server
 from kai_scheduler.assignments import Assignments
@@ -70,6 +70,8 @@ class SchedulerService:
         try:
             async with AsyncExitStack() as stack:
                 await self._run(host, core, stack)
+        except CannotListen as error:
+            raise FatalError(str(error)) from error
         finally:
             core.close()
 
