@@ -80,7 +80,7 @@ class Exchange:
     async def reach(self, *, wait: float) -> None:
         """One question that everyone may ask, so that a wrong address or credential is told at once.
 
-        A server that cannot be reached is asked again for up to ``wait`` seconds.
+        A server that cannot be reached, or is silent, is asked again for up to ``wait`` seconds.
         """
         now = asyncio.get_running_loop().time
         give_up = now() + wait
@@ -88,10 +88,7 @@ class Exchange:
         server = self.transport.server
         while True:
             try:
-                async with asyncio.timeout(DEADLINE_SECONDS):
-                    await self.once(Request(verb="get", resource="version", path="/version"))
-            except TimeoutError:
-                raise errors.DeadlineExceeded(f"{server} accepts connections but does not answer") from None
+                await self._greet()
             except (errors.TransportError, errors.ServerError, errors.TooManyRequests) as error:
                 delay = backoff.next()
                 if now() + delay > give_up:
@@ -100,6 +97,15 @@ class Exchange:
                 await asyncio.sleep(delay)
             else:
                 return
+
+    async def _greet(self) -> None:
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                await self.once(Request(verb="get", resource="version", path="/version"))
+        except TimeoutError:
+            raise errors.DeadlineExceeded(
+                f"{self.transport.server} accepts connections but does not answer"
+            ) from None
 
     async def once(self, request: Request) -> bytes:
         """The body of the answer to a single attempt."""

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from aiohttp import web
 
+from deadlines import patience
 from kai.kube import errors
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.resources import NODES, PODS, Resource
@@ -276,6 +277,20 @@ async def test_a_server_that_comes_late_is_waited_for(server, tmp_path, answers)
     async with KubeClient.connect(server.kubeconfig(tmp_path), wait=10) as client:
         assert client.server == server.url
     assert len(server.received("GET", "/version")) == 3
+
+
+async def test_a_server_that_is_silent_at_first_is_waited_for(server, tmp_path, answers, monkeypatch):
+    async def silence(request):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("kai.kube.exchange.DEADLINE_SECONDS", 0.1)
+    server.script("GET", "/version", silence, answers.json({"gitVersion": "v1.36.0"}))
+    async with KubeClient.connect(server.kubeconfig(tmp_path), wait=patience()):
+        pass
+    server.script("GET", "/version", silence)
+    with pytest.raises(errors.DeadlineExceeded, match="accepts connections but does not answer"):
+        async with KubeClient.connect(server.kubeconfig(tmp_path)):
+            pass
 
 
 async def test_a_token_that_expired_is_read_again_once(server, tmp_path, answers):
