@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Final
 
 import msgspec
@@ -15,6 +16,8 @@ from kai.kube.resources import Resource
 
 #: Group and version are names of at most 253 and 63 characters.
 _LONGEST_VERSION: Final = 317
+#: Anything else would be another path, or a query; references to owners say whatever somebody writes there.
+_NAMES: Final = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
 class _ApiResource(msgspec.Struct):
@@ -40,7 +43,7 @@ class Discovery:
 
         What was found is kept; what was not found is asked for again after ``max_age`` seconds.
         """
-        if len(api_version) > _LONGEST_VERSION:
+        if len(api_version) > _LONGEST_VERSION or not _NAMES.fullmatch(api_version):
             return None
         now = asyncio.get_running_loop().time()
         asked, found = self._known.get(api_version, (now - max_age, {}))
