@@ -451,8 +451,12 @@ class Reflector(Generic[T]):
         uid = self._known.pop(key, None)
         if self._listing is not None:
             self._listing.discard(key)
-        if uid is not None:
+        if uid is None:
+            return
+        try:
             self._sink(Removed(key, uid, last_known))
+        except Exception:  # noqa: BLE001 (as where it is told that the object is there)
+            _log.exception("end of an object cannot be taken in", resource=self.resource.plural, object=key)
 
 
 def _identity(obj: msgspec.Raw) -> Identity:

@@ -508,6 +508,23 @@ async def test_an_object_over_which_a_sink_fails_keeps_no_other_from_it(client, 
         await following.until("+a", "!team/b", "+c", "synced")
 
 
+async def test_the_end_of_an_object_over_which_a_sink_fails_keeps_no_other_from_it(client, server, answers):
+    stream = [event("ADDED", a_pod(name, version=1)) for name in "ab"]
+    ends = [event("DELETED", a_pod(name, version=7)) for name in "ab"]
+    server.script("GET", PATH, answers.stream(*stream, bookmark(5, end=True), *ends, hold=True))
+    following = Following(client)
+    sink = following.sink
+
+    def fragile(change):
+        if isinstance(change, Removed) and change.obj_key == "team/a":
+            raise ZeroDivisionError
+        sink(change)
+
+    following.sink = fragile
+    async with following:
+        await following.until("+a", "+b", "synced", "-team/b")
+
+
 async def test_an_object_of_another_type_stops_no_page_of_a_list(client, server, answers):
     items = [a_pod(name, version=number) for number, name in enumerate("abc")]
     items[1]["spec"]["nodeName"] = 7
