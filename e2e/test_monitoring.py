@@ -239,7 +239,7 @@ async def test_every_query_of_the_dashboards_and_every_alert_is_answered(
 @pytest.fixture
 async def trouble(cluster, queue, node, namespace, defect):
     """A group that cycles fail over, cycles that fail altogether, a node that refuses a pod, and an API
-    server that ends, and forgets what it told.
+    server that ends, forgets what it told, and has too much to do.
     """
     own, where = await queue(), await node(NodeShape(gpus=1))
     addresses = [one["address"] for one in cluster.status()["processes"] if one["address"]]
@@ -253,9 +253,10 @@ async def trouble(cluster, queue, node, namespace, defect):
         await cluster.apply(as_yaml(a_pod(f"work-{uuid.uuid4().hex[:6]}", namespace, own)))
 
     # First what a process may not live through: its counters then begin anew.
-    for befalls in (troubles.server_is_killed, troubles.history_is_lost):
+    # It may be back before anybody asked in vain, but whoever was told to come again does so.
+    for befalls in (troubles.server_is_killed, troubles.history_is_lost, troubles.requests_are_refused):
         await befalls(cluster, work)
-    await cluster.running(namespace, "work-", count=2)
+    await cluster.running(namespace, "work-", count=3)
     await told("kai_api_request_retries_total")
     await told("kai_api_relists_total")
     await cluster.apply(as_yaml(a_pod(defect.POD, namespace, own)))
