@@ -23,7 +23,7 @@ from kai.wire.decisions import (
     encode_in_flight,
     encode_results,
 )
-from kai.wire.errors import MalformedMessage
+from kai.wire.errors import MalformedMessage, PeerUnavailable
 from kai.wire.leader import LeaderTracker
 from kai.wire.v1 import decision_pb2 as pb
 from kai.wire.v1.decision_pb2_grpc import DecisionServiceStub
@@ -108,6 +108,8 @@ class Link:
                 _log.info(
                     "scheduler lost", endpoint=leader.endpoint, code=error.code().name, reason=error.details()
                 )
+            except PeerUnavailable as error:
+                _log.warning("scheduler cannot be called", endpoint=leader.endpoint, reason=str(error))
             except TimeoutError:
                 _log.warning("scheduler is not heard any more", endpoint=leader.endpoint)
             except MalformedMessage as error:

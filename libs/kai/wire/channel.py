@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import grpc
 
+from kai.wire.errors import PeerUnavailable
 from kai.wire.permissions import Role, identity
 
 MAX_MESSAGE_BYTES: Final = 64 << 20
@@ -60,6 +61,9 @@ async def open_channel(
     """A channel to ``host:port``, closed on leaving. Calls on it still need their own deadlines.
 
     With TLS only who shows the certificate of the role ``server`` is talked to.
+
+    Raises:
+        PeerUnavailable: a file for TLS cannot be read, as while a Secret is made anew.
     """
     async with _channel(endpoint, tls, server) as channel:
         yield channel
@@ -68,11 +72,17 @@ async def open_channel(
 def _channel(endpoint: str, tls: TlsFiles | None, server: Role) -> grpc.aio.Channel:
     if tls is None:
         return grpc.aio.insecure_channel(endpoint, options=_CLIENT_OPTIONS)
-    credentials = grpc.ssl_channel_credentials(
-        root_certificates=tls.ca.read_bytes(),
-        private_key=tls.key.read_bytes(),
-        certificate_chain=tls.cert.read_bytes(),
-    )
+    try:
+        credentials = grpc.ssl_channel_credentials(
+            root_certificates=tls.ca.read_bytes(),
+            private_key=tls.key.read_bytes(),
+            certificate_chain=tls.cert.read_bytes(),
+        )
+    except OSError as error:
+        raise PeerUnavailable(
+            f"no connection to {endpoint}: {error.filename}, of --tls-ca, --tls-cert and --tls-key, "
+            f"cannot be read ({error.strerror}); is the Secret with the certificates there?"
+        ) from error
     # Peers are called by their address; their certificates have names.
     options = [*_CLIENT_OPTIONS, ("grpc.ssl_target_name_override", identity(server, tls.namespace))]
     return grpc.aio.secure_channel(endpoint, credentials, options=options)

@@ -14,7 +14,7 @@ from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
 from kai.kube.leases import Leader
 from kai.wire.channel import TlsFiles, open_channel
-from kai.wire.errors import MalformedMessage
+from kai.wire.errors import MalformedMessage, PeerUnavailable
 from kai.wire.leader import LeaderTracker
 from kai.wire.permissions import Role
 
@@ -68,6 +68,8 @@ async def follow(
             except MalformedMessage as error:
                 unreadable()
                 _log.error(f"{what} cannot be read", endpoint=leader.endpoint, reason=str(error))
+            except PeerUnavailable as error:
+                _log.warning(f"{what} cannot be asked for", endpoint=leader.endpoint, reason=str(error))
             except grpc.aio.AioRpcError as error:
                 tell = _log.warning if error.code() is grpc.StatusCode.PERMISSION_DENIED else _log.debug
                 tell(

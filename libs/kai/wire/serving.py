@@ -49,7 +49,7 @@ async def serve(
     service answers for ``services`` and for the server as a whole.
 
     Raises:
-        CannotListen: the address is taken.
+        CannotListen: the address is taken, or a file for TLS cannot be read.
     """
     authorization = Authorization(namespace=tls.namespace if tls else None, metrics=metrics)
     server = grpc.aio.server(options=_SERVER_OPTIONS, interceptors=[authorization])
@@ -76,6 +76,11 @@ def _bind(server: grpc.aio.Server, listen: str, tls: TlsFiles | None) -> int:
             port = server.add_insecure_port(address)
         else:
             port = server.add_secure_port(address, _credentials(tls))
+    except OSError as error:
+        raise CannotListen(
+            f"grpc-listen {listen}: {error.filename}, of --tls-ca, --tls-cert and --tls-key, cannot be read "
+            f"({error.strerror}); is the Secret with the certificates there?"
+        ) from error
     except RuntimeError as error:
         raise CannotListen(f"grpc-listen {listen}: cannot listen there; is the port in use?") from error
     if port == 0:

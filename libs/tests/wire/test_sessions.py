@@ -10,7 +10,8 @@ from structlog.testing import capture_logs
 from deadlines import eventually, within
 from kai.kube.leases import Leader
 from kai.wire import following
-from kai.wire.serving import serve
+from kai.wire.channel import TlsFiles
+from kai.wire.serving import CannotListen, serve
 from kai.wire.session_codec import SessionUpdate, encode_update
 from kai.wire.sessions import take_each, watch_sessions
 from kai.wire.v1.session_pb2_grpc import SessionServiceServicer, add_SessionServiceServicer_to_server
@@ -129,3 +130,28 @@ async def test_who_knows_up_to_where_it_was_asks_for_what_came_after(monkeypatch
             await anext(updates)
         await updates.aclose()
     assert asked == [(7, 40, from_first)]
+
+
+@pytest.fixture
+def no_files(tmp_path):
+    """Of a Secret that is being made anew."""
+    return TlsFiles(ca=tmp_path / "ca", cert=tmp_path / "crt", key=tmp_path / "key", namespace="kai")
+
+
+async def test_a_certificate_that_is_just_missing_ends_nobody_and_is_told(monkeypatch, no_files):
+    monkeypatch.setattr(following, "LeaderTracker", Lease(Leader("s", "127.0.0.1:1", 1)))
+    with capture_logs() as logs:
+        listening = asyncio.create_task(
+            anext(watch_sessions(None, lease_name="l", namespace="n", tls=no_files))
+        )
+        await eventually(lambda: len(logs) > 1 or listening.done(), what="it is tried again")
+    assert not listening.done()
+    assert str(no_files.ca) in logs[0]["reason"]
+    listening.cancel()
+    await asyncio.wait([listening])
+
+
+async def test_a_server_without_its_certificate_says_which_file_it_lacks(no_files):
+    with pytest.raises(CannotListen, match=f"{no_files.cert}|{no_files.ca}|{no_files.key}"):
+        async with serve("127.0.0.1:0", [], tls=no_files):
+            pass

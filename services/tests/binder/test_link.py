@@ -5,10 +5,12 @@ from contextlib import asynccontextmanager
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
 
 from deadlines import eventually, within
 from kai.kube.leases import Leader
 from kai.model.decisions import BindDecision, PodRef
+from kai.wire.channel import TlsFiles
 from kai.wire.decisions import (
     Assignment,
     DecisionBatch,
@@ -234,3 +236,15 @@ async def test_a_failure_right_after_the_scheduler_refused_us_is_told_to_it():
         await eventually(lambda: bench.link.connected_to == 5, what="it works for the leader")
         bench.outbox.put(a_result(ResultStatus.FAILED))
         assert (await bench.scheduler.results.get()).status == pb.Result.STATUS_FAILED
+
+
+async def test_a_certificate_that_is_just_missing_does_not_end_the_binder(tmp_path):
+    files = TlsFiles(ca=tmp_path / "ca", cert=tmp_path / "crt", key=tmp_path / "key", namespace="kai")
+    link = Link(FakeExecutor(), Outbox(), fence=Fence(), binder_id="b", capacity=7, tls=files)
+    with capture_logs() as logs:
+        running = asyncio.create_task(link.run(Tracker(Leader("s", "127.0.0.1:1", 5))))
+        await eventually(lambda: len(logs) > 1 or running.done(), what="the scheduler is called again")
+    assert not running.done()
+    assert str(files.ca) in logs[0]["reason"]
+    running.cancel()
+    await asyncio.wait([running])
