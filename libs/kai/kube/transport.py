@@ -19,7 +19,7 @@ import yaml
 
 from kai.kube.authorities import aiohttp
 from kai.kube.connections import NewestFirst
-from kai.kube.errors import KubeConfigError
+from kai.kube.errors import KubeConfigError, TransportError
 from kai.kube.package import (
     Configuration,
     KubeConfigLoader,
@@ -161,11 +161,18 @@ class Transport:
         headers: dict[str, str] | None,
         limits: aiohttp.ClientTimeout | None = None,
     ) -> aiohttp.ClientResponse:
-        """Send one request with our credentials; the answer's body is still to be read."""
+        """Send one request with our credentials; the answer's body is still to be read.
+
+        Raises:
+            TransportError: they cannot be read now, so nothing was sent.
+        """
         assert self._session is not None, "the client is not open; use `async with`"
         assert self._configuration is not None
         sent = dict(headers or ())
-        token = await self._configuration.get_api_key_with_prefix("BearerToken")
+        try:
+            token = await self._configuration.get_api_key_with_prefix("BearerToken")
+        except (kube_config.ConfigException, OSError) as error:  # a kubelet may be about to write them
+            raise TransportError(f"credentials for {self.server} cannot be read: {error}") from error
         if token:
             sent["Authorization"] = token.strip()
         extra: dict[str, Any] = {} if limits is None else {"timeout": limits}
