@@ -33,11 +33,14 @@ class _Attempt:
 
     eviction: Eviction
     began: float
+    #: An answer did not come, or told nothing: the pod may be going by our doing.
+    unclear: bool = False
     backoff: Backoff = field(default_factory=lambda: Backoff(maximum=UNKNOWN_AT_MOST_SECONDS))
 
 
 class Evictor:
-    """Deletes pods. An eviction that has no effect is told, since the state counts on it.
+    """Deletes pods. ``evicted`` is told each that goes by our doing, ``failed`` each eviction that has no
+    effect, since the state counts on it.
 
     ``through_api`` uses the eviction subresource, which respects disruption budgets; then an eviction may
     be refused. ``set_condition`` first writes why the pod goes into its status.
@@ -52,12 +55,14 @@ class Evictor:
         *,
         through_api: bool,
         set_condition: bool,
+        evicted: Callable[[Eviction], None],
         failed: Callable[[Eviction], None],
         troubles: Troubles,
     ) -> None:
         self._client = client
         self._through_api = through_api
         self._set_condition = set_condition
+        self._evicted = evicted
         self._failed = failed
         self._troubles = troubles
         self._queue: asyncio.Queue[_Attempt] = asyncio.Queue()
@@ -116,12 +121,15 @@ class Evictor:
         try:
             await self._evict(eviction)
         except errors.NotFound:
+            self._tell_gone(attempt)
             return True
         except (errors.Conflict, errors.TransportError, errors.ServerError) as error:
+            attempt.unclear = attempt.unclear or not isinstance(error, errors.Conflict)
             late = asyncio.get_running_loop().time() - attempt.began >= PATIENCE_SECONDS
             # What conflicts may be that another pod has its name now, or that somebody else wrote to it.
             stays = await self._stays(eviction) if late or isinstance(error, errors.Conflict) else None
             if stays is False:
+                self._tell_gone(attempt)
                 return True
             if stays and late:
                 self._troubles.note("eviction", error, about=_key(eviction))
@@ -131,8 +139,18 @@ class Evictor:
                 "not known whether a pod is evicted; asking again", pod=_key(eviction), reason=str(error)
             )
             return False
-        _log.info("pod evicted", pod=_key(eviction), action=eviction.action, by=eviction.evictor)
+        self._tell_evicted(eviction)
         return True
+
+    def _tell_gone(self, attempt: _Attempt) -> None:
+        """A pod is gone, or going: by our doing if it may be so."""
+        if attempt.unclear:
+            self._tell_evicted(attempt.eviction)
+
+    def _tell_evicted(self, eviction: Eviction) -> None:
+        _log.info("pod evicted", pod=_key(eviction), action=eviction.action, by=eviction.evictor)
+        with self._troubles.cut_off("metrics", about=_key(eviction)):
+            self._evicted(eviction)
 
     async def _stays(self, eviction: Eviction) -> bool | None:
         """Whether a pod is there, and not being deleted; None if that cannot be seen."""

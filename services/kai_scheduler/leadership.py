@@ -90,6 +90,7 @@ class Leadership:
             client,
             through_api=settings.eviction_api,
             set_condition=settings.update_pod_eviction_condition,
+            evicted=self._evicted,
             failed=self._not_evicted,
             troubles=troubles,
         )
@@ -212,7 +213,7 @@ class Leadership:
                 self._retry_later(bind.pod.uid, counts=True)
         for eviction in result.evictions:
             with self._troubles.cut_off("eviction", about=f"{eviction.pod.namespace}/{eviction.pod.name}"):
-                self._evict(eviction)
+                self._evictor.offer(eviction)
 
     async def _look_after_claims(self) -> None:
         """Give back what attempts to bind have left, as long as we lead.
@@ -304,12 +305,11 @@ class Leadership:
         delay = min(2.0**failures / 2, RETRY_AT_MOST_PERIODS) * self._settings.schedule_period
         asyncio.get_running_loop().call_later(delay, self._changes.note, BindFailed(uid))
 
-    def _evict(self, eviction: Eviction) -> None:
-        self._evictor.offer(eviction)
+    def _evicted(self, eviction: Eviction) -> None:
         group = self._changes.groups.get(eviction.pod.pod_group)
         self._metrics.evicted_of(
             eviction.pod.pod_group,
-            uid=group.uid if group is not None else "",
+            uid=group.uid if group is not None else None,
             node_pool=self._settings.state_params.pool_name,
             action=eviction.action,
         )

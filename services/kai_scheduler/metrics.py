@@ -258,12 +258,17 @@ class SchedulerMetrics:
             self.faults.labels(*labels).set(count)
         self._counted = counts
 
-    def evicted_of(self, group: str, *, uid: str, node_pool: str, action: str) -> None:
-        """Count a pod of a pod group (``namespace/name``) that was evicted."""
+    def evicted_of(self, group: str, *, uid: str | None, node_pool: str, action: str) -> None:
+        """Count a pod of a pod group (``namespace/name``) that was evicted.
+
+        Without a ``uid`` the group is gone, and nobody would forget a series of its own.
+        """
+        self.evictions.labels(action).inc()
+        if uid is None:
+            return
         namespace, _, name = group.partition("/")
         labels = (name, namespace, uid, node_pool, action)
         self.evicted.labels(*labels).inc()
-        self.evictions.labels(action).inc()
         self._evicted.setdefault(group, set()).add(labels)
 
     def forget(self, groups: Iterable[str]) -> None:

@@ -286,7 +286,7 @@ async def test_by_the_eviction_api_a_budget_is_respected_and_the_pod_stays(clust
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
     }
     await cluster.client.create(PDBS, budget, namespace="default")
-    async with cluster.scheduler(eviction_api=True), cluster.binder():
+    async with cluster.scheduler(eviction_api=True) as scheduler, cluster.binder():
         cluster.fault(verb="create", resource="pods", subresource="eviction", status=429, count=2)
         await a_full_node(cluster)
 
@@ -302,6 +302,9 @@ async def test_by_the_eviction_api_a_budget_is_respected_and_the_pod_stays(clust
                 return True
 
         await cluster.until(evicted)
+        value = scheduler.metrics.get_sample_value
+        await cluster.until(lambda: value("kai_evictions_total", {"action": "preempt"}))
+        assert value("kai_evictions_total", {"action": "preempt"}) == 1  # what was refused was none
 
 
 async def test_where_no_pod_is_to_wait_for_config_maps_none_are_read(cluster):

@@ -61,10 +61,17 @@ class Server:
 
 
 @asynccontextmanager
-async def evicting(server, *victims):
+async def evicting(server, *victims, counted=None):
     failed = []
     troubles = Troubles(Counter("cut_off", "failures", ("what",), registry=CollectorRegistry()))
-    evictor = Evictor(server, through_api=False, set_condition=False, failed=failed.append, troubles=troubles)
+    evictor = Evictor(
+        server,
+        through_api=False,
+        set_condition=False,
+        evicted=counted.append if counted is not None else lambda eviction: None,
+        failed=failed.append,
+        troubles=troubles,
+    )
     running = asyncio.create_task(evictor.run())
     collections.deque(map(evictor.offer, victims or (VICTIM,)), maxlen=0)  # a loop would hold the last
     try:
@@ -183,3 +190,28 @@ async def test_while_the_server_says_nothing_at_all_an_eviction_is_neither_done_
         server.answers = [None]
         await evictor.drain()
     assert failed == []
+
+
+REFUSED = errors.TooManyRequests("a disruption budget forbids it", status=429)
+GONE = errors.NotFound("gone", status=404)
+
+
+@pytest.mark.parametrize(
+    ("answers", "pods", "goes"),
+    [
+        ([None], None, True),
+        ([BROKEN, None], None, True),
+        ([BROKEN, GONE], None, True),
+        ([BROKEN, CONFLICT], {}, True),
+        ([REFUSED], None, False),
+        ([GONE], None, False),
+        ([CONFLICT], {"victim": ObjectMeta(name="victim", uid="another")}, False),
+        ([BROKEN], {"victim": ObjectMeta(name="victim", uid=VICTIM.pod.uid)}, False),
+    ],
+    ids=["done", "done at last", "gone after all", "gone", "refused", "went by itself", "another", "fails"],
+)
+async def test_only_who_goes_by_our_doing_counts_as_evicted(answers, pods, goes):
+    counted = []
+    async with evicting(Server(*answers, pods=pods), counted=counted) as (evictor, _, _):
+        await evictor.drain()
+    assert counted == [VICTIM] * goes
