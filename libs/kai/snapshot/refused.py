@@ -39,10 +39,10 @@ def node_stand_in(known: Node) -> Node:
 
 
 def group_stand_in(group: PodGroup) -> PodGroup:
-    """As much of a group as says what its pods are charged to."""
+    """As much of a group as says what its pods are charged to, and which scheduler has it."""
     meta, spec = group.metadata, group.spec
     return PodGroup(
-        metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),
+        metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid, labels=meta.labels),
         spec=PodGroupSpec(
             queue=spec.queue,
             priority_class_name=spec.priority_class_name,

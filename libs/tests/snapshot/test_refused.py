@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.bench.worlds import NOW, a_world
 from kai.engine import Engine
+from kai.model import names
 from kai.model.faults import OutOfBounds
 from kai.snapshot import codec
 from kai.snapshot.resources import CPU, GPU
-from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.state import ClusterState, Kind, StateParams
 from libs.tests.engine.builders import a_state
 
 BAD = {"cpu": "lots"}
@@ -215,3 +216,22 @@ def test_the_pod_group_annotation_of_a_refused_pod_is_kept() -> None:
     state = a_quiet_node()
     offer(state, Kind.POD, spoiled(a_pod("p", group="g", gpus=1, node="n")))
     assert state.tasks["default-p"].job is state.jobs["default/g"]
+
+
+@pytest.mark.parametrize("pool", ["", "lab"])
+def test_a_group_that_cannot_be_taken_in_is_of_the_node_pool_that_its_label_says(pool: str) -> None:
+    """Also where no version of it was ever taken in, as after a restart."""
+    label = {names.NODE_POOL_LABEL: "lab"}
+    state = a_state(a_node("n", labels=label), params=StateParams(node_pool=pool))
+    queue, group = a_queue("q"), a_group("g", queue="q", min_member=1 << 40)
+    queue.metadata.labels = group.metadata.labels = label
+    offer(state, Kind.QUEUE, queue)
+    offer(state, Kind.POD_GROUP, group)
+    offer(state, Kind.POD, a_pod("p", group="g", gpus=1, node="n"))
+    shares = Engine().run(state, NOW).shares
+    charged = [each.queue for each in shares if each.allocated[GPU]]
+    job = state.jobs.get("default/g")
+    if pool:
+        assert (job.aside.reason, charged) == ("InvalidObject", ["q"])
+    else:
+        assert (job, charged) == (None, [])
