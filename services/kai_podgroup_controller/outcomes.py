@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kai.model import names
 from kai.model.decisions import Outcome, PodGroupOutcome
 from kai.wire.sessions import SessionUpdate
 
@@ -18,21 +19,40 @@ class News:
     staleness: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What a shard's scheduler said last about a group."""
+
+    node_pool: str
+    outcome: PodGroupOutcome
+    #: Until it is taken.
+    news: News | None
+
+
 class OutcomeBook:
     """The newest outcome of each pod group.
 
-    A group belongs to one shard at a time; where it moved, the newest word counts until the shard that it
-    left forgets it.
+    A group belongs to one shard at a time, and its word counts. A shard that the group has left, or that only
+    has pods of it on its nodes, counts while the other has said nothing.
     """
 
     def __init__(self) -> None:
-        self._outcomes: dict[str, tuple[str, PodGroupOutcome]] = {}
-        self._news: dict[str, News] = {}
+        #: By group and shard; who spoke last comes last.
+        self._words: dict[str, dict[str, _Word]] = {}
 
-    def get(self, group: str) -> PodGroupOutcome | None:
-        """The newest outcome of a group; None if no scheduler has said anything about it."""
-        found = self._outcomes.get(group)
-        return found[1] if found else None
+    def get(self, group: str, *, node_pool: str) -> PodGroupOutcome | None:
+        """The outcome that counts of a group of this pool; None if no scheduler said anything about it."""
+        found = self._counting(group, node_pool)
+        return found[1].outcome if found else None
+
+    def annotations(self, group: str, *, node_pool: str) -> dict[str, str | None]:
+        """What is to change in the group's annotations, by whoever knows: others may take pods of it."""
+        words = self._words.get(group, {}).values()
+        return {
+            key: value
+            for word in sorted(words, key=lambda word: word.node_pool == node_pool)
+            for key, value in word.outcome.annotations.items()
+        }
 
     def take(self, shard: str, update: SessionUpdate) -> set[str]:
         """Take in an update of a shard's scheduler; the groups that it concerns."""
@@ -40,38 +60,57 @@ class OutcomeBook:
         if update.full:
             told = {outcome.pod_group for outcome in update.outcomes}
             concerned |= {
-                group
-                for group, (origin, _) in self._outcomes.items()
-                if origin == shard and group not in told
+                group for group, words in self._words.items() if shard in words and group not in told
             }
-        concerned |= {
-            group for group in update.forgotten if self._outcomes.get(group, ("", None))[0] == shard
-        }
+        concerned |= {group for group in update.forgotten if shard in self._words.get(group, ())}
         for group in concerned:
-            del self._outcomes[group]
-            self._news.pop(group, None)
+            self._forget(group, shard)
         for outcome in update.outcomes:
-            group, known = outcome.pod_group, self.get(outcome.pod_group)
-            if known == outcome:
-                self._outcomes[group] = (shard, outcome)  # it counts until this shard forgets it
-                continue
-            lacked = known.staleness if known is not None else ""
-            self._news[group] = News(
-                found_earlier=update.full, staleness=outcome.staleness not in ("", lacked)
-            )
-            self._outcomes[group] = (shard, outcome)
-            concerned.add(group)
+            if self._take(shard, update, outcome):
+                concerned.add(outcome.pod_group)
         return concerned
 
-    def take_news(self, group: str) -> News | None:
+    def take_news(self, group: str, *, node_pool: str) -> News | None:
         """What is new about a group since this was last asked; None if nothing is."""
-        return self._news.pop(group, None)
+        found = self._counting(group, node_pool)
+        if found is None:
+            return None
+        shard, word = found
+        self._words[group][shard] = replace(word, news=None)
+        return word.news
 
-    def says_no(self, group: str) -> bool:
+    def says_no(self, group: str, *, node_pool: str) -> bool:
         """Whether a scheduler found that the group does not run now."""
-        outcome = self.get(group)
+        outcome = self.get(group, node_pool=node_pool)
         return outcome is not None and outcome.outcome in (
             Outcome.UNSCHEDULABLE,
             Outcome.NOT_READY,
             Outcome.PIPELINED,
         )
+
+    def _counting(self, group: str, node_pool: str) -> tuple[str, _Word] | None:
+        words = self._words.get(group)
+        if not words:
+            return None
+        own = (each for each in words.items() if each[1].node_pool == node_pool)
+        return next(own, None) or next(reversed(words.items()))
+
+    def _take(self, shard: str, update: SessionUpdate, outcome: PodGroupOutcome) -> bool:
+        """Whether it is another one than that of who spoke last."""
+        words = self._words.setdefault(outcome.pod_group, {})
+        last = next(reversed(words.values()), None)
+        before = words.pop(shard, last)
+        known = before.outcome if before is not None else None
+        if before is not None and known == outcome:
+            news = before.news
+        else:
+            lacked = known.staleness if known is not None else ""
+            news = News(found_earlier=update.full, staleness=outcome.staleness not in ("", lacked))
+        words[shard] = _Word(update.node_pool or names.DEFAULT_NODE_POOL, outcome, news)
+        return known != outcome
+
+    def _forget(self, group: str, shard: str) -> None:
+        words = self._words[group]
+        del words[shard]
+        if not words:
+            del self._words[group]

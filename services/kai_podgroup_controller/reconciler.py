@@ -90,7 +90,7 @@ class Reconciler:
             return None
         if (wait := self._wait_for_its_end(group)) > 0:
             return wait
-        outcome = self._book.get(key)
+        outcome = self._book.get(key, node_pool=group.node_pool)
         if outcome is not None:
             self._announce(group, outcome)
         waits: list[float] = []
@@ -113,9 +113,10 @@ class Reconciler:
         return min(waits, default=None)
 
     def _announce(self, group: WatchedGroup, outcome: PodGroupOutcome) -> None:
-        if not self._book.says_no(group.key):
+        if not self._book.says_no(group.key, node_pool=group.node_pool):
             self._verdicts.forget(group.key)
-        news, verdict = self._book.take_news(group.key), self._verdicts.take_news(group.key)
+        news = self._book.take_news(group.key, node_pool=group.node_pool)
+        verdict = self._verdicts.take_news(group.key)
         if news is not None:
             message = self._message(group, outcome)
             self._announcer.announce_outcome(group, outcome, news, message=message)
@@ -196,7 +197,7 @@ class Reconciler:
 
         Most say only when they are bound that they belong to it, so those of a gang appear one by one.
         """
-        if self._book.says_no(group.key):
+        if self._book.says_no(group.key, node_pool=group.node_pool):
             return False
         members = list(self._cluster.members(group.key))
         if any(pod.alive and not pod.allocated for pod in members):
@@ -208,9 +209,8 @@ class Reconciler:
     async def _timestamps(self, group: WatchedGroup, outcome: PodGroupOutcome | None) -> None:
         if outcome is None:
             return
-        changes = {
-            key: value for key, value in outcome.annotations.items() if group.timestamps.get(key) != value
-        }
+        wanted = self._book.annotations(group.key, node_pool=group.node_pool)
+        changes = {key: value for key, value in wanted.items() if group.timestamps.get(key) != value}
         last_start_matters = self._persist_last_start or self._cluster.min_runtime_matters
         if not changes or (set(changes) == {names.LAST_START_TIMESTAMP} and not last_start_matters):
             return
