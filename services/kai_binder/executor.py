@@ -68,6 +68,7 @@ class Fence:
 class _Execution:
     assignment: Assignment
     epoch: int
+    #: By our own clock.
     deadline: float
     #: True: bind; False: undo.
     verdict: asyncio.Future[bool]
@@ -122,11 +123,13 @@ class Executor:
     # --- told by the leader --------------------------------------------------------------------
     def start(self, batch: DecisionBatch) -> None:
         """Begin with the decisions of a batch; those that we work on already are ours already."""
+        left = batch.seconds_left
+        deadline = self._clock() + left if left > 0 else batch.deadline
         for assignment in batch.assignments:
             if assignment.decision_id in self._executions:
                 continue
             verdict = asyncio.get_running_loop().create_future()
-            execution = _Execution(assignment, batch.epoch, batch.deadline, verdict)
+            execution = _Execution(assignment, batch.epoch, deadline, verdict)
             self._executions[assignment.decision_id] = execution
             execution.task = asyncio.create_task(self._execute(execution), name=assignment.decision_id)
 

@@ -51,7 +51,7 @@ class BinderStreams:
     """The leader's side of the conversation with binders, for one term.
 
     ``ended`` is told each end of a decision, and what binders still did for an earlier leader. ``clock``
-    gives Unix seconds.
+    gives Unix seconds, and is never set (:mod:`kai_scheduler.steady`).
     """
 
     def __init__(
@@ -214,7 +214,12 @@ class BinderStreams:
     def _send(self, binder: str, deadline: float, assignments: tuple[Assignment, ...]) -> None:
         try:
             message = encode_batch(
-                DecisionBatch(epoch=self.epoch, deadline=deadline, assignments=assignments)
+                DecisionBatch(
+                    epoch=self.epoch,
+                    deadline=deadline,
+                    assignments=assignments,
+                    seconds_left=deadline - self._clock(),
+                )
             )
         except Exception as error:  # noqa: BLE001 (anything about one decision; the others are to be told)
             if len(assignments) == 1:

@@ -41,6 +41,7 @@ from kai_scheduler.refusals import RefusalWatch
 from kai_scheduler.sessions import KEPT_SECONDS, SessionLog, is_pending
 from kai_scheduler.settings import SchedulerSettings
 from kai_scheduler.snapshots import Snapshots
+from kai_scheduler.steady import steady
 from kai_scheduler.troubles import Troubles
 
 #: How long a new leader waits for a binder that may tell what it still does for the last one.
@@ -84,7 +85,7 @@ class Leadership:
         self.log = SessionLog(epoch=epoch, shard=settings.shard, node_pool=settings.partition_label_value)
         self.cycles = CycleLog(core, epoch=epoch, shard=settings.shard)
         self.decisions = BinderStreams(
-            epoch=epoch, identity=identity, clock=clock, ended=self._ended, troubles=troubles
+            epoch=epoch, identity=identity, clock=steady(clock), ended=self._ended, troubles=troubles
         )
         self._evictor = Evictor(
             client,

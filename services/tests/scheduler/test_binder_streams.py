@@ -12,7 +12,8 @@ from kai.model.decisions import BindDecision, PodRef
 from kai.wire.decisions import SILENCE_SECONDS, Result, ResultStatus, decode_batch, encode_results
 from kai.wire.v1 import decision_pb2 as pb
 from kai_scheduler.decisions import BinderStreams
-from kai_scheduler.dispatch import Settled
+from kai_scheduler.dispatch import DECISION_SECONDS, Settled
+from kai_scheduler.steady import steady
 from kai_scheduler.troubles import Troubles
 
 PODS = ("a", "bad", "c")
@@ -37,6 +38,7 @@ class Term:
         )
         self.says: asyncio.Queue[pb.BindRequest | None] = asyncio.Queue()
         self.assignments = []
+        self.batches = []
 
     async def requests(self):
         while (request := await self.says.get()) is not None:
@@ -46,7 +48,8 @@ class Term:
         """Be the binder, until the stream ends."""
         async for message in self.streams.serve(self.requests(), Context()):
             if message.HasField("decisions"):
-                self.assignments += decode_batch(message.decisions).assignments
+                self.batches.append(decode_batch(message.decisions))
+                self.assignments += self.batches[-1].assignments
 
     def tell(self, *results):
         self.says.put_nowait(pb.BindRequest(results=encode_results(results)))
@@ -146,3 +149,30 @@ async def test_who_connects_and_says_nothing_is_not_waited_for():
         await term.listen()
     assert aborted.value.args[0] is grpc.StatusCode.DEADLINE_EXCEEDED
     assert asyncio.get_running_loop().time() - began == pytest.approx(SILENCE_SECONDS, abs=1)
+
+
+async def test_a_binder_is_told_how_long_it_has_whatever_its_clock_says():
+    async with a_term(lambda end: None) as term:
+        assert [batch.seconds_left for batch in term.batches] == [DECISION_SECONDS]
+
+
+@pytest.mark.looptime
+async def test_a_binder_that_falls_silent_is_lost_as_soon_though_the_clock_was_put_back():
+    wall, passed = 1_000_000.0, 0.0
+    term = Term(lambda end: None)
+    term.streams = BinderStreams(
+        epoch=1,
+        identity="s",
+        clock=steady(lambda: wall, monotonic=lambda: passed),
+        ended=lambda end: None,
+        troubles=term.troubles,
+    )
+    term.says.put_nowait(pb.BindRequest(hello=pb.Hello(binder_id="b", capacity=10)))
+    running = [asyncio.create_task(each) for each in (term.listen(), term.streams.run())]
+    await eventually(lambda: term.streams.binders == 1)
+    wall -= 3600.0
+    passed += SILENCE_SECONDS + 1
+    await eventually(lambda: term.streams.binders == 0)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
