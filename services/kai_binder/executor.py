@@ -80,7 +80,7 @@ class _Execution:
 
 
 class Executor:
-    """Runs assignments; ``report`` is called with every result. ``clock`` gives Unix seconds."""
+    """Runs assignments; ``report`` is called with every result. ``clock`` is the one of the deadlines."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Executor:
         fence: Fence,
         report: Callable[[Result], None],
         binding_at_most: int,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         controller: ControllerSeries | None = None,
     ) -> None:
         self._binder = binder
@@ -123,13 +123,11 @@ class Executor:
     # --- told by the leader --------------------------------------------------------------------
     def start(self, batch: DecisionBatch) -> None:
         """Begin with the decisions of a batch; those that we work on already are ours already."""
-        left = batch.seconds_left
-        deadline = self._clock() + left if left > 0 else batch.deadline
         for assignment in batch.assignments:
             if assignment.decision_id in self._executions:
                 continue
             verdict = asyncio.get_running_loop().create_future()
-            execution = _Execution(assignment, batch.epoch, deadline, verdict)
+            execution = _Execution(assignment, batch.epoch, batch.deadline, verdict)
             self._executions[assignment.decision_id] = execution
             execution.task = asyncio.create_task(self._execute(execution), name=assignment.decision_id)
 

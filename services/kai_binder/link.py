@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -75,7 +77,10 @@ class Outbox:
 
 
 class Link:
-    """Keeps talking to the leader, whoever that is."""
+    """Keeps talking to the leader, whoever that is.
+
+    ``clock`` is monotonic: the one by which the executor is given deadlines.
+    """
 
     def __init__(
         self,
@@ -86,6 +91,7 @@ class Link:
         binder_id: str,
         capacity: int,
         tls: TlsFiles | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         #: Epoch of the scheduler that we work for now; 0: none.
         self.connected_to = 0
@@ -95,6 +101,7 @@ class Link:
         self._binder_id = binder_id
         self._capacity = capacity
         self._tls = tls
+        self._clock = clock
 
     async def run(self, tracker: LeaderTracker) -> None:
         """Work for every leader in turn, until cancelled."""
@@ -120,8 +127,9 @@ class Link:
         """One stream, from hello to its end; whatever we did for it is dropped then."""
         in_flight = await self._executor.drop()
         async with open_channel(leader.endpoint, tls=self._tls) as channel:
+            asked = self._clock()
             call = DecisionServiceStub(channel).Bind(self._requests(in_flight, stream=self._outbox.begin()))
-            reading = asyncio.create_task(self._read(call, leader, backoff))
+            reading = asyncio.create_task(self._read(call, leader, backoff, asked))
             replaced = asyncio.create_task(tracker.replaced(leader))
             try:
                 await asyncio.wait([reading, replaced], return_when=asyncio.FIRST_COMPLETED)
@@ -149,7 +157,7 @@ class Link:
         while (results := await self._outbox.take(stream, patience=HEARTBEAT_SECONDS)) is not None:
             yield pb.BindRequest(results=encode_results(results))
 
-    async def _read(self, call: Any, leader: Leader, backoff: Backoff) -> None:
+    async def _read(self, call: Any, leader: Leader, backoff: Backoff, asked: float) -> None:
         first = await _next(call)
         if first is grpc.aio.EOF or not first.HasField("welcome"):
             return
@@ -159,18 +167,30 @@ class Link:
             _log.info("scheduler is not in the term of the Lease", endpoint=leader.endpoint, epoch=epoch)
             return
         self.connected_to = epoch
+        ahead = self._ahead(first.welcome.clock, asked)
         backoff.reset()
         _log.info("working for scheduler", endpoint=leader.endpoint, epoch=epoch)
         while (message := await _next(call)) is not grpc.aio.EOF:
             match message.WhichOneof("message"):
                 case "decisions":
                     _check_term(message.decisions.epoch, leader)
-                    self._executor.start(decode_batch(message.decisions))
+                    batch = decode_batch(message.decisions)
+                    self._executor.start(replace(batch, deadline=batch.deadline + ahead))
                 case "verdict":
                     _check_term(message.verdict.epoch, leader)
                     self._executor.verdict(bind=message.verdict.bind, abandon=message.verdict.abandon)
                 case _:
                     pass
+
+    def _ahead(self, clock: float, asked: float) -> float:
+        """Seconds by which our clock is ahead, at least, of one that told ``clock`` after we ``asked``.
+
+        With no more than these no decision is begun after its deadline, however late we hear of it, as where
+        this process was stopped meanwhile.
+        """
+        if clock:
+            return asked - clock
+        return self._clock() - time.time()  # an older scheduler, whose clock has to be as ours
 
 
 def _check_term(epoch: int, leader: Leader) -> None:

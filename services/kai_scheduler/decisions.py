@@ -142,7 +142,8 @@ class BinderStreams:
         stream = _Stream(hello.binder_id, heard_at=self._clock(), told_at=self._clock())
         if (older := self._streams.get(hello.binder_id)) is not None:
             older.cut.set()
-        yield pb.BindResponse(welcome=pb.Welcome(epoch=self.epoch, scheduler_id=self._identity))
+        welcome = pb.Welcome(epoch=self.epoch, scheduler_id=self._identity, clock=self._clock())
+        yield pb.BindResponse(welcome=welcome)
         self._streams[hello.binder_id] = stream
         self._connected.set()
         _log.info("binder connected", binder=stream.binder, in_flight=len(hello.in_flight))
@@ -214,12 +215,7 @@ class BinderStreams:
     def _send(self, binder: str, deadline: float, assignments: tuple[Assignment, ...]) -> None:
         try:
             message = encode_batch(
-                DecisionBatch(
-                    epoch=self.epoch,
-                    deadline=deadline,
-                    assignments=assignments,
-                    seconds_left=deadline - self._clock(),
-                )
+                DecisionBatch(epoch=self.epoch, deadline=deadline, assignments=assignments)
             )
         except Exception as error:  # noqa: BLE001 (anything about one decision; the others are to be told)
             if len(assignments) == 1:

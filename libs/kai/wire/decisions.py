@@ -43,14 +43,13 @@ class Assignment:
 class DecisionBatch:
     """Assignments that share epoch (fencing token of the leader) and deadline.
 
-    ``deadline``: Unix seconds, by the clock of the scheduler, after which none of them must be started any
-    more. ``seconds_left`` until then, when it was sent: what another machine goes by; 0 where nobody says.
+    ``deadline``: seconds after which none of them must be started any more; on the wire Unix seconds, by the
+    clock of the scheduler.
     """
 
     epoch: int
     deadline: float
     assignments: tuple[Assignment, ...]
-    seconds_left: float = 0.0
 
 
 class ResultStatus(IntEnum):
@@ -94,7 +93,6 @@ def encode_batch(batch: DecisionBatch) -> pb.DecisionBatch:
     return pb.DecisionBatch(
         epoch=batch.epoch,
         deadline=batch.deadline,
-        seconds_left=batch.seconds_left,
         rows=len(rows),
         decision_ids=join([row.decision_id for row in rows], field=f"{_MESSAGE}.decision_ids"),
         pod_uids=join([d.pod.uid for d in decisions], field=f"{_MESSAGE}.pod_uids"),
@@ -190,7 +188,6 @@ def decode_batch(message: pb.DecisionBatch) -> DecisionBatch:
         epoch=message.epoch,
         deadline=message.deadline,
         assignments=assignments,
-        seconds_left=message.seconds_left,
     )
 
 

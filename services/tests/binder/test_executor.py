@@ -81,7 +81,6 @@ class FakeBinder:
 
 class Bench:
     def __init__(self, *, binding_at_most=10):
-        self.now = NOW
         self.binder = FakeBinder()
         self.fence = Fence()
         self.results = asyncio.Queue()
@@ -90,10 +89,10 @@ class Bench:
             fence=self.fence,
             report=self.results.put_nowait,
             binding_at_most=binding_at_most,
-            clock=lambda: self.now,
+            clock=lambda: NOW,
         )
 
-    def start(self, *names, epoch=1, deadline=NOW + 1, seconds_left=0.0, fraction=False, prepare_only=False):
+    def start(self, *names, epoch=1, deadline=NOW + 1, fraction=False, prepare_only=False):
         kind = ResourceType.FRACTION if fraction else ResourceType.REGULAR
         assignments = tuple(
             Assignment(
@@ -105,9 +104,7 @@ class Bench:
             )
             for name in names
         )
-        self.executor.start(
-            DecisionBatch(epoch=epoch, deadline=deadline, assignments=assignments, seconds_left=seconds_left)
-        )
+        self.executor.start(DecisionBatch(epoch=epoch, deadline=deadline, assignments=assignments))
 
     async def result(self):
         async with within("a result comes"):
@@ -212,24 +209,6 @@ async def test_a_decision_past_its_deadline_is_not_started(bench):
     bench.start("p", deadline=NOW - 1)
     assert await bench.result() == ("p", ResultStatus.REJECTED)
     assert bench.binder.log == []
-
-
-async def test_a_scheduler_whose_clock_is_an_hour_behind_is_served_all_the_same(bench):
-    bench.start("p", deadline=NOW + 30 - 3600, seconds_left=30.0)
-    bench.binder.binds.set()
-    assert await bench.result() == ("p", ResultStatus.BOUND)
-
-
-async def test_one_whose_clock_is_an_hour_ahead_gives_no_more_time_than_it_says(monkeypatch):
-    monkeypatch.setattr(executor, "PREPARING_AT_MOST", 1)
-    bench = Bench()
-    bench.binder.prepares.clear()
-    bench.start("first", "second", deadline=NOW + 30 + 3600, seconds_left=30.0, fraction=True)
-    await asyncio.sleep(0)
-    bench.now += 31
-    bench.binder.prepares.set()
-    results = dict([await bench.result(), await bench.result()])
-    assert results == {"first": ResultStatus.BOUND, "second": ResultStatus.REJECTED}
 
 
 async def test_a_decision_of_an_earlier_leader_is_not_started(bench):

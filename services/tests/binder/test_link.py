@@ -1,6 +1,7 @@
 """The binder's side of the stream, against a scheduler that does what the test says."""
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 
 import grpc
@@ -33,10 +34,12 @@ pytestmark = pytest.mark.integration
 class Scheduler(DecisionServiceServicer):
     """Welcomes, then says what it is given and remembers what it hears."""
 
-    def __init__(self, epoch=5, *, refuses=0):
+    def __init__(self, epoch=5, *, refuses=0, clock=0.0):
         self.epoch = epoch
         #: So many streams, before it leads.
         self.refuses = refuses
+        #: What it reads from its clock; 0: it does not tell.
+        self.clock = clock
         self.hellos = asyncio.Queue()
         self.results = asyncio.Queue()
         self.says = asyncio.Queue()
@@ -47,7 +50,7 @@ class Scheduler(DecisionServiceServicer):
         if self.refuses:
             self.refuses -= 1
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler does not lead")
-        yield pb.BindResponse(welcome=pb.Welcome(epoch=self.epoch, scheduler_id="s"))
+        yield pb.BindResponse(welcome=pb.Welcome(epoch=self.epoch, scheduler_id="s", clock=self.clock))
         reader = asyncio.create_task(self.read(request_iterator))
         try:
             while (message := await self.says.get()) is not None:
@@ -97,13 +100,16 @@ class Bench:
         self.scheduler = scheduler
         self.fence, self.outbox, self.executor = Fence(), Outbox(), FakeExecutor()
         self.tracker = Tracker(Leader("s", f"127.0.0.1:{port}", epoch))
-        self.link = Link(self.executor, self.outbox, fence=self.fence, binder_id="b", capacity=7)
+        self.now = 1_000.0
+        self.link = Link(
+            self.executor, self.outbox, fence=self.fence, binder_id="b", capacity=7, clock=lambda: self.now
+        )
 
 
 @asynccontextmanager
-async def a_bench(epoch=5, *, says=None, refuses=0):
+async def a_bench(epoch=5, *, says=None, refuses=0, clock=0.0):
     """``epoch`` is that of the Lease, and of the scheduler unless it ``says`` another."""
-    scheduler = Scheduler(says or epoch, refuses=refuses)
+    scheduler = Scheduler(says or epoch, refuses=refuses, clock=clock)
 
     def register(server):
         add_DecisionServiceServicer_to_server(scheduler, server)
@@ -119,10 +125,10 @@ async def a_bench(epoch=5, *, says=None, refuses=0):
             await asyncio.wait([running])
 
 
-def a_batch(epoch=5):
+def a_batch(epoch=5, *, deadline=9e9):
     decision = BindDecision(pod=PodRef(uid="u", namespace="ns", name="p"), node="n")
     return DecisionBatch(
-        epoch=epoch, deadline=9e9, assignments=(Assignment(decision_id="d", decision=decision),)
+        epoch=epoch, deadline=deadline, assignments=(Assignment(decision_id="d", decision=decision),)
     )
 
 
@@ -144,7 +150,8 @@ async def test_it_says_who_it_is_and_what_it_could_not_stop():
 async def test_decisions_and_verdicts_arrive_and_results_go_back():
     async with a_bench() as bench:
         bench.scheduler.says.put_nowait(pb.BindResponse(decisions=encode_batch(a_batch())))
-        assert await bench.executor.started.get() == decode_batch(encode_batch(a_batch()))
+        started = await bench.executor.started.get()
+        assert started.assignments == decode_batch(encode_batch(a_batch())).assignments
         bench.scheduler.says.put_nowait(
             pb.BindResponse(verdict=pb.GangVerdict(epoch=5, bind=["d"], abandon=["e"]))
         )
@@ -152,6 +159,27 @@ async def test_decisions_and_verdicts_arrive_and_results_go_back():
         bench.outbox.put(a_result(ResultStatus.BOUND))
         assert (await bench.scheduler.results.get()).status == pb.Result.STATUS_BOUND
         assert bench.link.connected_to == 5
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, 0.0, 3600.0])
+async def test_a_deadline_holds_however_clocks_differ_and_however_late_one_hears_of_it(ahead):
+    clock = 1_000_000.0 + ahead
+    async with a_bench(clock=clock) as bench:
+        asked = bench.now
+        await eventually(lambda: bench.link.connected_to)
+        bench.now += 60.0  # as where a process was stopped, with the batch before its door
+        bench.scheduler.says.put_nowait(
+            pb.BindResponse(decisions=encode_batch(a_batch(deadline=clock + 30.0)))
+        )
+        assert (await bench.executor.started.get()).deadline == asked + 30.0
+
+
+async def test_a_scheduler_that_does_not_tell_its_clock_is_taken_to_have_ours():
+    async with a_bench() as bench:
+        await eventually(lambda: bench.link.connected_to)
+        batch = a_batch(deadline=time.time() + 3600.0)
+        bench.scheduler.says.put_nowait(pb.BindResponse(decisions=encode_batch(batch)))
+        assert (await bench.executor.started.get()).deadline == pytest.approx(bench.now + 3600.0, abs=600.0)
 
 
 async def test_when_the_leader_is_replaced_everything_is_dropped_and_the_next_one_is_called():

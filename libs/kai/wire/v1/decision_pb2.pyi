@@ -142,17 +142,21 @@ class Welcome(_message.Message):
 
     EPOCH_FIELD_NUMBER: _builtins.int
     SCHEDULER_ID_FIELD_NUMBER: _builtins.int
+    CLOCK_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     scheduler_id: _builtins.str
+    clock: _builtins.float
+    """Unix time in seconds when this was sent, by the clock by which deadlines are meant; clocks of machines differ."""
     def __init__(
         self,
         *,
         epoch: _builtins.int = ...,
         scheduler_id: _builtins.str = ...,
+        clock: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "scheduler_id", b"scheduler_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "epoch", b"epoch", "scheduler_id", b"scheduler_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -180,10 +184,9 @@ class DecisionBatch(_message.Message):
     PREPARE_ONLY_FIELD_NUMBER: _builtins.int
     DETAILS_FIELD_NUMBER: _builtins.int
     NODE_POOL_FIELD_NUMBER: _builtins.int
-    SECONDS_LEFT_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     deadline: _builtins.float
-    """Unix time in seconds after which a decision must not be started any more."""
+    """Unix time in seconds, by the scheduler's clock, after which a decision must not be started any more."""
     rows: _builtins.int
     decision_ids: _builtins.str
     pod_uids: _builtins.str
@@ -203,10 +206,6 @@ class DecisionBatch(_message.Message):
     """uint8: 1 = prepare and wait for the gang's verdict, 0 = prepare and bind at once."""
     node_pool: _builtins.str
     """Node pool of the shard, for events; empty for the default pool."""
-    seconds_left: _builtins.float
-    """Seconds left until the deadline when the batch was sent. Clocks of machines differ, so a binder counts
-    from when it comes; 0: not said, so the deadline itself counts.
-    """
     @_builtins.property
     def details(self) -> _containers.RepeatedCompositeFieldContainer[Global___DecisionDetail]:
         """Rows that have more to say."""
@@ -230,11 +229,10 @@ class DecisionBatch(_message.Message):
         prepare_only: _builtins.bytes = ...,
         details: _abc.Iterable[Global___DecisionDetail] | None = ...,
         node_pool: _builtins.str = ...,
-        seconds_left: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline", b"deadline", "decision_ids", b"decision_ids", "details", b"details", "epoch", b"epoch", "gpu_count", b"gpu_count", "gpu_portion", b"gpu_portion", "names", b"names", "namespaces", b"namespaces", "node_index", b"node_index", "node_names", b"node_names", "node_pool", b"node_pool", "pod_groups", b"pod_groups", "pod_uids", b"pod_uids", "prepare_only", b"prepare_only", "resource_type", b"resource_type", "rows", b"rows", "seconds_left", b"seconds_left"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline", b"deadline", "decision_ids", b"decision_ids", "details", b"details", "epoch", b"epoch", "gpu_count", b"gpu_count", "gpu_portion", b"gpu_portion", "names", b"names", "namespaces", b"namespaces", "node_index", b"node_index", "node_names", b"node_names", "node_pool", b"node_pool", "pod_groups", b"pod_groups", "pod_uids", b"pod_uids", "prepare_only", b"prepare_only", "resource_type", b"resource_type", "rows", b"rows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
