@@ -45,6 +45,8 @@ def _check_node(state: Cluster, node: Node) -> None:
     devices: dict[str, SharedDevice] = {}
     for task in node.tasks.values():
         size = task.cls.part_mib(node.gpu_memory_mib)
+        for key, gpus in task.claims:
+            assert task.bare or node.claims[key].gpus == gpus, (node.name, key, "charged as it was")
         if task.node is node:
             idle -= _vector(state, node, task)
             releasing += _vector(state, node, task) * bool(task.releasing)

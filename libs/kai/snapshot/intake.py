@@ -392,16 +392,26 @@ class Intake:
                 for node in list(cluster.nodes.nodes):
                     self._put_node(node, node.object)
         elif kind is Kind.RESOURCE_CLAIM:
-            for task in list(cluster.claim_users.get(key, {}).values()):
-                facts = facts_of(task)
-                assert facts.pod is not None
-                claims, claimed = self._gpu_claims(facts.pod)
-                cls = cluster.classes.of(facts.pod, claimed=claimed)
-                self._accounts.detach(task)
-                decided, task.claims, task.cls = task.cls, claims, cls
-                if decided.shared:
-                    self._granted.hold_to_grant(task, declared=cls, decided=decided)
-                self._accounts.attach(task)
+            self._claim_changed(cluster.claim_users.get(key, {}).values())
+
+    def _claim_changed(self, users: Iterable[Task]) -> None:
+        """A claim of these tasks has got something, say. A node is charged for it once for all of them, so no
+        one may hold what it was while it becomes another.
+        """
+        cluster = self._cluster
+        found: list[tuple[Task, tuple[tuple[str, int], ...], TaskClass]] = []
+        for task in users:
+            pod = facts_of(task).pod
+            assert pod is not None
+            claims, claimed = self._gpu_claims(pod)
+            found.append((task, claims, cluster.classes.of(pod, claimed=claimed)))
+        for task, _, _ in found:
+            self._accounts.detach(task)
+        for task, claims, cls in found:
+            decided, task.claims, task.cls = task.cls, claims, cls
+            if decided.shared:
+                self._granted.hold_to_grant(task, declared=cls, decided=decided)
+            self._accounts.attach(task)
 
     @staticmethod
     def _claim_keys(pod: Pod) -> Iterable[str]:

@@ -60,6 +60,20 @@ def test_before_it_has_got_anything_all_devices_count_as_one():
     assert gpus_of_team(cycle(state)) == 1
 
 
+def test_a_claim_of_several_pods_is_charged_for_what_it_got_when_it_has_got_it():
+    """Before it is known how many devices there are that all of them are, they count as one."""
+    users = [a_single(name, gpus=0, on="n0", spec=claiming("c")) for name in ("one", "other")]
+    uids = [user[1].metadata.uid for user in users]
+    every = a_request(mode="All")
+    devices = in_cluster(a_slice("n0", 4), a_class(), a_claim("c", every, **TEAM))
+    state = a_state(a_node("n0", gpus=0), devices, users)
+    assert state.nodes.idle[0][2] == 3
+    held = [f"gpu-{number}" for number in range(4)]
+    add(state, in_cluster(a_claim("c", every, users=uids, holds=held, node="n0", **TEAM)))
+    assert state.nodes.idle[0][2] == 0
+    state.check()
+
+
 def test_who_administers_devices_takes_none_from_others_and_is_charged_nothing():
     state = allocated(a_request(adminAccess=True), "req", ["gpu-0"], admin=True)
     assert gpus_of_team(cycle(state)) == 0
