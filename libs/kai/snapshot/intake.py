@@ -167,6 +167,7 @@ class Intake:
         ):
             facts.pod = pod
         decided: TaskClass | None = None
+        nominated = facts.nominated
         if old is None:
             task = Task(
                 uid=uid,
@@ -183,6 +184,8 @@ class Intake:
             task = old
             self._accounts.detach(task)
             self.unindex(task)
+            if not nominated and task.nominated != facts_of(task).nominated:
+                nominated = task.nominated  # by us, which its object does not say
             self._keep_decisions(facts_of(task), facts)
             decided = task.cls if facts.assumed_node and task.cls.shared else None
             if task.labels != labels:
@@ -192,8 +195,7 @@ class Intake:
         if decided is not None or uid in cluster.grants.of_pods or task.declared_cls is not None:
             self._granted.hold_to_grant(task, declared=cls, decided=decided)
         task.claims = gpu_claims
-        if facts.nominated:
-            task.nominated = facts.nominated
+        task.nominated = nominated
         if cls.affine or claims:
             self.index(task)
         self._accounts.attach(task)

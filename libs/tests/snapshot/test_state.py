@@ -260,6 +260,22 @@ def test_what_an_attempt_that_failed_wrote_on_a_pod_does_not_count_while_it_is_b
     state.check()
 
 
+def test_a_nomination_that_is_taken_back_is_none() -> None:
+    """As an autoscaler does whose node did not come; of ours the pod's object never says anything."""
+    state = _fresh(_final_objects())
+    task = state.tasks["default-part-2"]
+
+    def told(node: str) -> str:
+        pod = a_pod("part-2", group="parts", gpu_memory_mib=4_000)
+        pod.status.nominated_node_name = node
+        state.apply(Kind.POD, pod)
+        return task.nominated
+
+    assert [told("node-9"), told("node-9"), told("")] == ["node-9", "node-9", ""]
+    state.nominate(task, "node-0")
+    assert [told(""), told("node-9"), told("")] == ["node-0", "node-9", ""]
+
+
 def test_a_heartbeat_of_a_node_changes_nothing() -> None:
     state = _fresh(_final_objects())
     epoch = state.nodes.epoch
