@@ -84,9 +84,11 @@ class Core:
         #: Questions wait for each other here, so that a cycle waits for one of them at most.
         self._questions = asyncio.Lock()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="cycle")
+        self._closing = False
 
     def close(self) -> None:
-        """End the worker thread after what it does now."""
+        """End the worker thread after what it does now. Searches stop: nobody carries out what they find."""
+        self._closing = True
         self._worker.shutdown(wait=True, cancel_futures=True)
 
     async def fold(self, batch: Changes) -> None:
@@ -110,12 +112,15 @@ class Core:
     ) -> CycleResult:
         """Bring the state up to date, and decide; ``hurry`` is asked in the worker thread."""
 
+        def somebody_waits() -> bool:
+            return self._closing or (hurry is not None and hurry())
+
         def work(state: ClusterState) -> CycleResult:
             self._cycle_began = self._clock()
             self.cycles += 1
             try:
                 self._fold(state, batch)
-                return self.engine.run(state, now, usage=usage, hurry=hurry)
+                return self.engine.run(state, now, usage=usage, hurry=somebody_waits)
             finally:
                 self._cycle_began = None
 

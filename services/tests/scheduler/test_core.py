@@ -223,3 +223,30 @@ async def test_a_cycle_that_does_not_end_is_told_while_it_lasts():
     finally:
         engine.go_on.set()
         core.close()
+
+
+class SearchingEngine:
+    """Searches for victims for as long as nobody waits for the end of the cycle."""
+
+    def __init__(self):
+        self.searches = threading.Event()
+        self.given_up = threading.Event()
+
+    def run(self, state, now, *, usage=None, hurry=None):
+        self.searches.set()
+        while not hurry() and not self.given_up.wait(0.01):
+            pass
+        return CycleResult()
+
+
+async def test_who_ends_does_not_wait_for_a_long_search():
+    engine = SearchingEngine()
+    core = Core(ClusterState(), engine)
+    cycle = asyncio.create_task(core.cycle(Changes(), now=0.0, hurry=lambda: False))
+    assert await asyncio.to_thread(engine.searches.wait, patience())
+    cycle.cancel()  # as where the process is told to stop, or leads no longer
+    late = threading.Timer(patience(), engine.given_up.set)
+    late.start()
+    core.close()
+    late.cancel()
+    assert not engine.given_up.is_set()
