@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from kai.model import condition_texts
 from kai.model.decisions import Outcome, PodGroupOutcome
 from kai.model.objects import Json
 from kai_podgroup_controller.cluster import Cluster
@@ -24,9 +25,24 @@ def unschedulable_pods(
     for pod in cluster.members(group.key):
         if pod.key in cluster.faulty_pods:
             continue  # it is told what is wrong with itself
+        if tried and _knows_more(pod, group, outcome):
+            continue
         if pod.waits and (tried or pod.key in invalid):
             text = outcome.pod_messages.get(pod.key) or outcome.message
             yield pod, message_of(group, text)
+
+
+def _knows_more(pod: WatchedPod, group: WatchedGroup, outcome: PodGroupOutcome) -> bool:
+    """Whether a pod says more than a scheduler does that only repeats what came of a single attempt.
+
+    That stands on the group, and the scheduler that leads by then knows nothing of single pods.
+    """
+    return (
+        group.single_attempt
+        and not outcome.pod_messages
+        and pod.scheduled[:2] == ("False", UNSCHEDULABLE)
+        and pod.scheduled[2].startswith(condition_texts.of_pool(group.node_pool, ""))
+    )
 
 
 def wants_condition(group: WatchedGroup, outcome: PodGroupOutcome, pod: WatchedPod) -> bool:
