@@ -74,6 +74,18 @@ def test_a_pod_of_a_subgroup_that_is_not_there_is_told_which_there_are() -> None
     }
 
 
+def test_of_many_subgroups_a_pod_that_is_of_none_is_told_a_few() -> None:
+    """Each of its many pods is told so: all names would be more than all others are told together."""
+    parts = [SubGroup(name=f"{at:03}-{'x' * 200}", min_member=1) for at in range(1000)]
+    group = a_group("job", queue="team", sub_groups=parts)
+    pods = [a_pod(f"job-{at}", group="job") for at in range(2)]
+    texts = _told(a_state(nodes(1, gpus=4), group, pods), "job").pod_messages
+    assert texts == dict.fromkeys(
+        ("default/job-0", "default/job-1"),
+        f"no subgroup is named; label kai.scheduler/subgroup-name may say: {parts[0].name} and 999 more",
+    )
+
+
 def test_a_part_of_a_device_that_lacks_a_place_for_its_reservation_is_told_so() -> None:
     state = a_state(a_node("small", gpus=1, pods=1, gpu_memory_mib=40_000), a_job("part", fraction=0.5))
     assert "1 node(s) pod number exceeded" in _told(state, "part").message

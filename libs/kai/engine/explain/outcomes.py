@@ -234,11 +234,12 @@ def _set_aside(job: Job, fault: Fault) -> PodGroupOutcome:
 def _pod_messages(job: Job, errors: JobErrors | None) -> dict[str, str]:
     """What pods are told one by one: why there is no place, or that their subgroup does not exist."""
     messages = dict(sorted(errors.pods.items())) if errors is not None else {}
-    for task in job.invalid.values():
-        named = task.facts.sub_group if task.facts is not None else ""
-        what = f"subgroup {named!r} does not exist" if named else "no subgroup is named"
-        has = ", ".join(sorted(job.pod_sets))
-        messages[task.key] = f"{what}; label {names.SUBGROUP_LABEL} may say: {has}"
+    if job.invalid:
+        choice = f"label {names.SUBGROUP_LABEL} may say: {phrases.some(sorted(job.pod_sets))}"
+        for task in job.invalid.values():
+            named = task.facts.sub_group if task.facts is not None else ""
+            what = f"subgroup {named!r} does not exist" if named else "no subgroup is named"
+            messages[task.key] = f"{what}; {choice}"
     return messages
 
 

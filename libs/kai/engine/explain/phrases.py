@@ -5,11 +5,14 @@ The whole list, with who matches what, is in ``docs/status.md``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from kai.snapshot.rows import DEFAULT_POD_SET, Job, PodSet
 
 _NAMED: Final = 8
+#: Letters that are named of anything, whatever its owner called it: each pod is told so.
+_LETTERS: Final = 200
 
 
 def lacks_pods(job: Job) -> bool:
@@ -43,6 +46,17 @@ def _first(parts: list[str]) -> list[str]:
     """As many subgroups as somebody reads, and how many more there are: an event has room for 1024 bytes."""
     more = len(parts) - _NAMED
     return [*parts[:_NAMED], f"and {more} more SubGroups"] if more > 0 else parts
+
+
+def some(named: Sequence[str]) -> str:
+    """The first of many names, as many as somebody reads, and how many more there are."""
+    shown: list[str] = []
+    for name in named[:_NAMED]:
+        if shown and len(", ".join([*shown, name])) > _LETTERS:
+            break
+        shown.append(name)
+    more = len(named) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _falls_short(pod_set: PodSet) -> str:
