@@ -12,6 +12,7 @@ from kai.replay.cycles import CannotBeTold
 from kai.wire.chunks import split_snapshot
 from kai.wire.recordings import pieces
 from kai.wire.session_codec import encode_service_order, encode_shares
+from kai.wire.session_parts import split_session
 from kai.wire.v1 import session_pb2
 from kai.wire.v1.recording_pb2 import RecordedPiece
 from kai.wire.v1.session_pb2_grpc import SessionServiceServicer
@@ -66,7 +67,8 @@ class SessionServicer(SessionServiceServicer):
         async for message in self.log.watch(
             after_version=request.after_version, epoch=request.epoch, from_first=request.from_first
         ):
-            yield message
+            for part in split_session(message):
+                yield part
         await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler leads no longer")
 
     async def WatchCycles(  # noqa: N802

@@ -11,6 +11,7 @@ from kai.kube.client import KubeClient
 from kai.wire.channel import TlsFiles
 from kai.wire.following import follow
 from kai.wire.session_codec import SessionUpdate, decode_update
+from kai.wire.session_parts import joined_sessions
 from kai.wire.v1.session_pb2 import WatchSessionsRequest, WatchSessionsResponse
 from kai.wire.v1.session_pb2_grpc import SessionServiceStub
 
@@ -46,7 +47,7 @@ async def watch_sessions(
 
     async def read(messages: AsyncIterator[WatchSessionsResponse]) -> AsyncIterator[SessionUpdate]:
         nonlocal position
-        async for message in messages:
+        async for message in joined_sessions(messages):
             position = WatchSessionsRequest(
                 after_version=message.version, epoch=message.epoch, from_first=from_first
             )

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import functools
 
 import pytest
 
@@ -16,7 +17,13 @@ from kai.model.decisions import (
     QueueShare,
 )
 from kai.model.faults import Fault
+from kai.wire.channel import MAX_MESSAGE_BYTES, open_channel
+from kai.wire.serving import serve
 from kai.wire.session_codec import decode_update
+from kai.wire.session_parts import joined_sessions
+from kai.wire.v1.session_pb2 import WatchSessionsRequest
+from kai.wire.v1.session_pb2_grpc import SessionServiceStub, add_SessionServiceServicer_to_server
+from kai_scheduler.servicers import SessionServicer
 from kai_scheduler.sessions import KEPT, KEPT_SECONDS, SessionLog
 
 ZERO = (0.0, 0.0, 0.0)
@@ -271,3 +278,21 @@ def test_what_is_divided_is_told_when_it_changes_and_to_whoever_is_new():
     told = log.record(dataclasses.replace(a_cycle(), capacity=more), opened_at=4.0)
     assert decode_update(told).capacity == more
     assert decode_update(log.everything()).capacity == more
+
+
+@pytest.mark.integration
+async def test_a_session_of_which_there_is_more_to_tell_than_a_message_may_have_is_heard():
+    """As where many thousands of pod groups wait, and somebody connects who knows nothing yet."""
+    log, text = a_log(), "x" * (MAX_MESSAGE_BYTES // 6)
+    log.record(a_cycle(*(an_outcome(f"ns/{number}", text) for number in range(8))), opened_at=1.0)
+    servicer = SessionServicer(None, None, None)
+    servicer.log = log
+    register = functools.partial(add_SessionServiceServicer_to_server, servicer)
+    async with (
+        serve("127.0.0.1:0", [register], grace_seconds=0) as port,
+        open_channel(f"127.0.0.1:{port}") as channel,
+        within("it is heard"),
+    ):
+        call = SessionServiceStub(channel).WatchSessions(WatchSessionsRequest())
+        whole = decode_update(await anext(joined_sessions(call)))
+    assert [each.pod_group for each in whole.outcomes] == [f"ns/{number}" for number in range(8)]

@@ -226,6 +226,7 @@ class WatchSessionsResponse(_message.Message):
     FAULTS_FIELD_NUMBER: _builtins.int
     CURED_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     epoch: _builtins.int
     opened_at: _builtins.float
@@ -239,6 +240,8 @@ class WatchSessionsResponse(_message.Message):
     """float64: what is divided among the queues, CPU millicores, memory bytes, GPU devices. Empty where it is
     as it was, but for full updates.
     """
+    more: _builtins.bool
+    """The next message goes on with the lists of this one, as all of it would be too large for a message."""
     @_builtins.property
     def shares(self) -> Global___QueueShares: ...
     @_builtins.property
@@ -280,10 +283,11 @@ class WatchSessionsResponse(_message.Message):
         faults: _abc.Iterable[Global___Fault] | None = ...,
         cured: _abc.Iterable[Global___Fault] | None = ...,
         capacity: _builtins.bytes = ...,
+        more: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shares", b"shares"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binds", b"binds", "capacity", b"capacity", "cured", b"cured", "digest", b"digest", "epoch", b"epoch", "evictions", b"evictions", "faults", b"faults", "forgotten", b"forgotten", "full", b"full", "node_pool", b"node_pool", "nominations", b"nominations", "opened_at", b"opened_at", "outcomes", b"outcomes", "shard", b"shard", "shares", b"shares", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binds", b"binds", "capacity", b"capacity", "cured", b"cured", "digest", b"digest", "epoch", b"epoch", "evictions", b"evictions", "faults", b"faults", "forgotten", b"forgotten", "full", b"full", "more", b"more", "node_pool", b"node_pool", "nominations", b"nominations", "opened_at", b"opened_at", "outcomes", b"outcomes", "shard", b"shard", "shares", b"shares", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
