@@ -30,7 +30,11 @@ class Cluster(Protocol):
         ...
 
     async def definitions(self, owner: Document) -> Iterable[Document]:
-        """The Karta definitions labelled with the owner's group, version and kind; none without the CRD."""
+        """The Karta definitions labelled with the owner's group, version and kind; none without the CRD.
+
+        Raises:
+            ReadForbidden: nobody knows whether there are any.
+        """
         ...
 
     def pods(self, namespace: str, labels: Mapping[str, str]) -> Iterable[Pod]:

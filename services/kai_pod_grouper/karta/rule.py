@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kai.model.objects import Json, SubGroup, TopologyConstraint
-from kai_pod_grouper.errors import InvalidWorkload
+from kai_pod_grouper.errors import InvalidWorkload, ReadForbidden
 from kai_pod_grouper.grouping.draft import GroupDraft, constraint, leaf
 from kai_pod_grouper.grouping.workload import Workload
 from kai_pod_grouper.karta import definition as definitions
@@ -37,7 +37,12 @@ async def group(workload: Workload) -> GroupDraft | None:
 
 async def _definition(workload: Workload) -> Definition | None:
     found: list[Definition] = []
-    for document in await workload.cluster.definitions(workload.top):
+    try:
+        documents = await workload.cluster.definitions(workload.top)
+    except ReadForbidden as error:
+        workload.notes.append(f"{error}; {workload.top.of} is grouped as if there were none")
+        return None
+    for document in documents:
         if not jq_paths.available():
             workload.notes.append(f"{document.of} is ignored: the library jq (extra karta) is not installed")
             return None

@@ -11,12 +11,14 @@ from typing import Any, Final
 
 import structlog
 
+from kai.kube import errors as kube
 from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector
 from kai.kube.resources import CONFIG_MAPS, NAMESPACES, POD_GROUPS, PODS, PRIORITY_CLASSES
 from kai.kube.store import Indexer, Store
 from kai.model import flag_values, names
 from kai.model.objects import ApiObject, Json, PodGroup, PriorityClass
+from kai_pod_grouper.errors import ReadForbidden
 from kai_pod_grouper.grouping import type_defaults
 from kai_pod_grouper.grouping.cluster import KARTA_LABELS
 from kai_pod_grouper.grouping.type_defaults import TypeDefaults
@@ -36,6 +38,9 @@ _BY_NAMESPACE: Final = "namespace"
 #: API groups of kinds of which no rule reads a size: for a new pod they need not be read again.
 _SIZELESS: Final = frozenset({"apps", "batch"})
 _UID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_KARTA: Final = ("run.ai/v1alpha1", "Karta")
+#: Longer values no label has, and an API server refuses to look for them.
+_LONGEST_LABEL: Final = 63
 
 log = structlog.get_logger(__name__)
 
@@ -180,7 +185,7 @@ class LiveCluster:
         self._existing = existing
         self._max_age = max_age
         self._since = since
-        self._definitions: dict[tuple[str, str, str], tuple[float, list[Document]]] = {}
+        self._definitions: dict[tuple[str, str, str], tuple[float, list[Document] | ReadForbidden]] = {}
 
     def impatient(self) -> LiveCluster:
         """The same cluster, for trying again: owners are read anew."""
@@ -221,6 +226,8 @@ class LiveCluster:
         if now - read_at > self._max_age:
             found = await self._read_definitions(wanted)
             self._definitions[wanted] = (now, found)
+        if isinstance(found, ReadForbidden):
+            raise ReadForbidden(str(found))
         return found
 
     def pods(self, namespace: str, labels: Mapping[str, str]) -> Iterable[Pod]:
@@ -245,12 +252,16 @@ class LiveCluster:
         """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
         return self._watches.defaults
 
-    async def _read_definitions(self, wanted: tuple[str, str, str]) -> list[Document]:
-        resource = await self._client.discover("run.ai/v1alpha1", "Karta", max_age=FRESH_SECONDS)
-        if resource is None:
+    async def _read_definitions(self, wanted: tuple[str, str, str]) -> list[Document] | ReadForbidden:
+        resource = await self._client.discover(*_KARTA, max_age=FRESH_SECONDS)
+        if resource is None or max(map(len, wanted)) > _LONGEST_LABEL:
             return []
         selector = ",".join(f"{key}={value}" for key, value in zip(KARTA_LABELS, wanted, strict=True))
-        bodies = await self._client.list(resource, label_selector=selector)
-        return [
-            Document.of_body({"apiVersion": "run.ai/v1alpha1", "kind": "Karta"} | body) for body in bodies
-        ]
+        try:
+            bodies = await self._client.list(resource, label_selector=selector)
+        except kube.NotFound:  # the kind was there, and was removed since
+            return []
+        except kube.Forbidden:
+            return ReadForbidden(f"Karta definitions ({_KARTA[0]}) may not be read by our role")
+        api_version, kind = _KARTA
+        return [Document.of_body({"apiVersion": api_version, "kind": kind} | body) for body in bodies]
