@@ -67,11 +67,13 @@ def _yield_to(
 ) -> PodGroupSpec:
     """Leave to others what is theirs: queue, pool, how failures are told, a topology that no owner set.
 
-    And what nobody may take of a semi-preemptible group does not grow: the API refuses that.
+    A group without a queue is nobody's yet: its owner was told to name one. And what nobody may take of a
+    semi-preemptible group does not grow: the API refuses that.
     """
+    queue = existing.spec.queue
     spec = msgspec.structs.replace(
         wanted,
-        queue=existing.spec.queue,
+        queue=queue or wanted.queue,
         mark_unschedulable=existing.spec.mark_unschedulable,
         scheduling_backoff=existing.spec.scheduling_backoff,
     )
@@ -80,7 +82,7 @@ def _yield_to(
     if is_semi_preemptible(existing.spec.preemptibility) and is_semi_preemptible(spec.preemptibility):
         spec = minimums.not_raised(existing.spec, spec)
     labels.pop(options.node_pool_label_key, None)
-    if options.queue_label_key in existing.labels:
+    if queue and options.queue_label_key in existing.labels:
         labels.pop(options.queue_label_key, None)
     return spec
 
