@@ -264,7 +264,8 @@ class Reservations:
             async with asyncio.timeout(self._allocation_timeout):
                 return await self._device_of(reservation, changed)
         except TimeoutError:
-            await self._remove(reservation, f"no device after {self._allocation_timeout:g} s")
+            if device := await self._last_look(reservation):
+                return device
             raise BindFailed(
                 f"reservation pod {reservation.key} on node {reservation.spec.node_name} got no device "
                 f"within {self._allocation_timeout:g} s; see its status and logs",
@@ -274,6 +275,22 @@ class Reservations:
             waiting.discard(changed)
             if not waiting:
                 self._waiting.pop(reservation.key, None)
+
+    async def _last_look(self, reservation: ReservationPod) -> str:
+        """The device of one whose time is up, if it came just now; else empty, and the pod is given up.
+
+        Only as it was read: whoever else waits for the device may have been told it, and bind a pod to it.
+        """
+        for _ in range(_ATTEMPTS):
+            current = await self.read_again(reservation.metadata.name)
+            if current is None or current.metadata.uid != reservation.metadata.uid:
+                break
+            if current.device and not current.lost:
+                return current.device
+            reason = f"no device after {self._allocation_timeout:g} s"
+            if await self._remove(current, reason, resource_version=current.metadata.resource_version):
+                break
+        return ""
 
     async def _device_of(self, reservation: ReservationPod, changed: asyncio.Event) -> str:
         current: ReservationPod | None = reservation
@@ -312,18 +329,29 @@ class Reservations:
         for event in self._waiting.get(pod.key, ()):
             event.set()
 
-    async def _remove(self, reservation: ReservationPod, reason: str) -> None:
-        """Delete one that holds nothing: whoever still waits for its device waits in vain."""
+    async def _remove(self, reservation: ReservationPod, reason: str, *, resource_version: str = "") -> bool:
+        """Delete one that holds nothing: whoever still waits for its device waits in vain.
+
+        False if it is not the one of that version any more, where one is given.
+        """
         meta = reservation.metadata
         _log.warning(
             "reservation given up", pod=reservation.key, node=reservation.spec.node_name, reason=reason
         )
         try:
             await self._client.delete(
-                PODS, meta.name, namespace=meta.namespace, uid=meta.uid, grace_seconds=0
+                PODS,
+                meta.name,
+                namespace=meta.namespace,
+                uid=meta.uid,
+                resource_version=resource_version,
+                grace_seconds=0,
             )
-        except (errors.NotFound, errors.Conflict):
-            return
+        except errors.NotFound:
+            return True
+        except errors.Conflict:
+            return False
+        return True
 
 
 def _claim_key(pod: Pod) -> str:
