@@ -140,12 +140,18 @@ class PodBinder:
                     f"the reservation pod of GPU group {group} ended while the pod was prepared"
                 )
 
-    async def undo(self, decision: BindDecision) -> None:
-        """Take back what preparing has done, or may have. A pod that is bound by now is left alone."""
+    async def undo(self, decision: BindDecision) -> bool:
+        """Take back what preparing has done, or may have. A pod that is bound by now is left alone.
+
+        Whether it is bound as was decided: that could have been made out no sooner.
+        """
         try:
             pod = await self._read(decision)
+            if pod.spec.node_name == decision.node:
+                self._tell_bound(decision)
+                return True
             if pod.spec.node_name:
-                return
+                return False
             work = Work(decision, pod)
             for plugin in reversed(self._plugins):
                 if plugin.concerns(work):
@@ -157,6 +163,7 @@ class PodBinder:
         except (BindError, errors.KubeError) as error:
             # What is left runs out (claims), belongs to the pod (ConfigMaps), or is written anew (labels).
             _log.warning("bind not undone", pod=_key(decision), node=decision.node, reason=str(error))
+        return False
 
     async def _labelled(self, decision: BindDecision) -> Pod | None:
         """The decision's pod with its GPU groups on it, for which it need not be read.

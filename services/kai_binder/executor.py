@@ -241,7 +241,8 @@ class Executor:
         except BindFailed as error:
             _log.warning("bind failed", pod=_pod(assignment), node=decision.node, reason=str(error))
             if not execution.dropped:
-                await self._binder.undo(decision)
+                if await self._binder.undo(decision):
+                    return _answer(assignment, ResultStatus.BOUND)
                 await self._binder.tell_failed(decision, str(error))
             return _answer(assignment, ResultStatus.FAILED, str(error), node_at_fault=error.node_at_fault)
         return _answer(assignment, ResultStatus.BOUND)

@@ -8,6 +8,7 @@ import kai_binder.executor
 from deadlines import within
 from kai.kube.resources import LEASES, NODES, PODS, PRIORITY_CLASSES
 from kai.model import names
+from kai.model.objects import Pod
 from kai.session.cache import SessionCache
 from kai.session.server import redis_server
 
@@ -79,6 +80,24 @@ async def test_a_bind_that_the_server_answers_badly_is_made_once(cluster, fault)
             return await cluster.events("Scheduled")
 
         assert len(await cluster.until(told)) == 1
+        assert not await cluster.events("BindingError")
+
+
+async def test_a_bind_of_which_nobody_could_tell_that_it_was_made_is_told_as_made(cluster):
+    """The answer is lost, and the server is away for longer than a read is tried."""
+    await cluster.node("n1")
+    cluster.fault(verb="create", resource="pods", subresource="binding", drop=True, after=True)
+    cluster.fault(verb="get", resource="pods", user_agent="kai-binder", status=400)
+    async with cluster.scheduler() as scheduler, cluster.binder():
+        await cluster.pod("p")
+
+        async def is_told():
+            pod = await cluster.client.get(PODS, "p", namespace="default", type=Pod)
+            return {each.type: each.status for each in pod.status.conditions or ()}.get(names.POD_BOUND)
+
+        assert await cluster.until(is_told) == "True"
+        assert scheduler.metrics.get_sample_value("kai_binds_total", {"result": "failed"}) == 0
+        await cluster.until(lambda: cluster.events("Scheduled"))
         assert not await cluster.events("BindingError")
 
 
