@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
 from kai.model import names
 from kai.model.objects import ApiObject, ApiStruct
+
+#: As a resource version, of which a server counts 64 bits. More could be told to nobody.
+_EPOCH: Final = re.compile(r"[0-9]{1,19}")
 
 
 class LeaseSpec(ApiStruct):
@@ -41,7 +46,7 @@ def leader_of(lease: Lease | None) -> Leader | None:
     if lease is None or not lease.spec.holder_identity:
         return None
     epoch = lease.annotations.get(names.EPOCH_ANNOTATION, "")
-    if not epoch.isdecimal():
+    if not _EPOCH.fullmatch(epoch):
         return None
     endpoint = lease.annotations.get(names.ENDPOINT_ANNOTATION, "")
     version = lease.annotations.get(names.VERSION_ANNOTATION, "")
