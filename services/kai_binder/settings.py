@@ -11,7 +11,12 @@ from kai.runtime import Duration, SettingsError
 from kai.runtime.tls import TlsSettings
 from kai.wire.shards import Shard, shard_of
 from kai_binder.plugins import PluginConfig, PluginError, check, configure
-from kai_binder.reservation_pods import CONTAINER_SECURITY, POD_SECURITY, ReservationTemplate
+from kai_binder.reservation_pods import (
+    CONTAINER_SECURITY,
+    POD_SECURITY,
+    ReservationTemplate,
+    resource_problems,
+)
 
 
 class BinderSettings(TlsSettings):
@@ -80,11 +85,13 @@ class BinderSettings(TlsSettings):
         )
 
     def check(self) -> None:
-        """Read what ``--plugins`` says."""
+        """Read what ``--plugins`` says, and what reservation pods ask for."""
         try:
             check(self.plugin_configs())
         except PluginError as error:
             raise SettingsError(str(error)) from error
+        for problem in resource_problems(self.resource_reservation_pod_resources):
+            raise SettingsError(f"--resource-reservation-pod-resources: {problem}")
 
     def plugin_configs(self) -> dict[str, PluginConfig]:
         """Which plugins take part, and how.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -37,6 +38,8 @@ _DEFAULTS: Final = {
     HamiCore.name: PluginConfig(False, 50, {}),
 }
 
+#: Enough for decades.
+_SECONDS: Final = re.compile(r"[0-9]{1,9}")
 #: Plugins of the original that are not here; turned off, nobody misses them.
 _ELSEWHERE: Final = frozenset({"nvfractions"})
 
@@ -128,7 +131,7 @@ def build(configs: dict[str, PluginConfig], client: KubeClient) -> tuple[BindPlu
 
 def _seconds(plugin: str, arguments: Arguments) -> float:
     text = arguments.get("bindTimeoutSeconds", "")
-    if not text.isdecimal() or int(text) == 0:
+    if not _SECONDS.fullmatch(text) or int(text) == 0:
         raise PluginError(f"--plugins: {plugin}.bindTimeoutSeconds is {text!r}; give whole seconds above 0")
     return float(text)
 

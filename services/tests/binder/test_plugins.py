@@ -78,6 +78,7 @@ def test_what_is_no_map_of_plugins_ends_the_binder_at_its_start(text):
     [
         {"gpushring": {}},
         {"volumebinding": {"arguments": {"bindTimeoutSeconds": "soon"}}},
+        {"dynamicresources": {"arguments": {"bindTimeoutSeconds": "9" * 5000}}},
         {"gpusharing": {"arguments": {"cdiEnabled": "maybe"}}},
     ],
 )
@@ -109,6 +110,31 @@ def test_json_flags_are_read():
     assert container["imagePullPolicy"] == "Always"
     assert manifest["spec"]["runtimeClassName"] == "nvidia"
     assert manifest["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("resources", "said"),
+    [
+        ({"request": {"memory": "64Mi"}}, "unknown field 'request'; did you mean 'requests'?"),
+        ({"requests": "64Mi"}, "requests must be a map of amounts"),
+        ({"limits": {"memory": "64Mb"}}, "limits.memory: '64Mb' is not a Kubernetes quantity"),
+        ({"limits": {"cpu": True}}, "limits.cpu: 'True' is not a Kubernetes quantity"),
+    ],
+)
+def test_resources_of_reservation_pods_that_cannot_be_meant_end_the_binder_in_one_line(
+    capsys, resources, said
+):
+    with pytest.raises(SystemExit) as ended:
+        BinderSettings.load([f"--resource-reservation-pod-resources={json.dumps(resources)}"])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_resources_of_reservation_pods_may_be_numbers_and_left_open():
+    told = {"requests": {"cpu": 1}, "limits": None}
+    settings = BinderSettings.load([f"--resource-reservation-pod-resources={json.dumps(told)}"])
+    manifest = settings.template.manifest(node="n", group="g", tolerations=None, annotations={})
+    assert manifest["spec"]["containers"][0]["resources"]["requests"] == {"cpu": 1, "nvidia.com/gpu": "1"}
 
 
 def test_reservation_pods_may_do_no_more_than_look_at_their_device():
