@@ -7,6 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from kai.kube.client import KubeClient
+from kai.kube.errors import Forbidden
 from kai.kube.resources import PODS
 from kai.model import names
 from kai.model.objects import ApiObject
@@ -55,6 +56,12 @@ async def announce(client: KubeClient, *, name: str, namespace: str, find_device
         return told
     device = find_device()
     patch = {"metadata": {"uid": pod.metadata.uid, "annotations": {names.RESERVED_GPU: device}}}
-    await client.patch(PODS, name, patch, namespace=namespace)
+    try:
+        await client.patch(PODS, name, patch, namespace=namespace)
+    except Forbidden:
+        # A device is told once: the client may have told it before, and have heard of that in no answer.
+        pod = await client.get(PODS, name, namespace=namespace, type=ApiObject)
+        if pod.annotations.get(names.RESERVED_GPU) != device:
+            raise
     _log.info("device announced", pod=f"{namespace}/{name}", device=device)
     return device

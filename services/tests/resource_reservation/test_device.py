@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from kai.kube.client import KubeClient
+from kai.kube.errors import Forbidden
 from kai.kube.resources import NAMESPACES, PODS
 from kai.model import names
+from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
 from kai_resource_reservation.device import NoDevice, visible_device
 from kai_resource_reservation.service import announce
@@ -82,17 +84,40 @@ def test_the_identity_comes_from_the_downward_api(monkeypatch):
     assert (settings.pod_name, settings.pod_namespace) == ("p", "ns")
 
 
-@pytest.mark.integration
-async def test_the_device_is_written_on_the_pod_once(tmp_path):
+@pytest.fixture
+async def cluster(tmp_path):
+    """A server with a pod ``ns/p``, and a client of it."""
     async with ApiServer() as server:
         kubeconfig = str(server.write_kubeconfig(tmp_path / "kubeconfig"))
         async with KubeClient.connect(kubeconfig) as client:
             await client.create(NAMESPACES, {"metadata": {"name": "ns"}})
             pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
             await client.create(PODS, pod, namespace="ns")
-            first = await announce(client, name="p", namespace="ns", find_device=lambda: "GPU-1")
-            # Restarted, the container might see another one: what was told counts.
-            second = await announce(client, name="p", namespace="ns", find_device=lambda: "GPU-2")
-            written = await client.get(PODS, "p", namespace="ns")
+            yield SimpleNamespace(server=server, client=client)
+
+
+@pytest.mark.integration
+async def test_the_device_is_written_on_the_pod_once(cluster):
+    first = await announce(cluster.client, name="p", namespace="ns", find_device=lambda: "GPU-1")
+    # Restarted, the container might see another one: what was told counts.
+    second = await announce(cluster.client, name="p", namespace="ns", find_device=lambda: "GPU-2")
+    written = await cluster.client.get(PODS, "p", namespace="ns")
     assert (first, second) == ("GPU-1", "GPU-1")
     assert written["metadata"]["annotations"][names.RESERVED_GPU] == "GPU-1"
+
+
+@pytest.mark.integration
+async def test_a_write_whose_answer_is_lost_is_a_write_though_it_is_refused_the_second_time(cluster):
+    """The policies of the chart let the device be told once."""
+    cluster.server.faults.rules += [
+        Rule(verb="patch", resource="pods", drop=True, after=True),
+        Rule(verb="patch", resource="pods", status=403),
+    ]
+    assert await announce(cluster.client, name="p", namespace="ns", find_device=lambda: "GPU-1") == "GPU-1"
+
+
+@pytest.mark.integration
+async def test_a_write_that_is_refused_at_once_is_none(cluster):
+    cluster.server.faults.rules.append(Rule(verb="patch", resource="pods", status=403))
+    with pytest.raises(Forbidden):
+        await announce(cluster.client, name="p", namespace="ns", find_device=lambda: "GPU-1")
