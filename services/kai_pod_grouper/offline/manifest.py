@@ -16,12 +16,30 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """Times stay the strings that they are in JSON."""
+    """Times stay the strings that they are in JSON, and keys are strings as there: ``on`` is ``true``."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
         for first, resolvers in _Base.yaml_implicit_resolvers.items()
     }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
+        found = super().construct_mapping(node, deep)
+        return {_key(key, node): value for key, value in found.items()}
+
+
+def _key(key: object, node: yaml.MappingNode) -> str:
+    """A key as kubectl gives it to a server.
+
+    Raises:
+        ValueError: it gives none of that kind.
+    """
+    if isinstance(key, bool):
+        return str(key).lower()
+    if isinstance(key, str | int | float):
+        return str(key)
+    problem = "a key is empty" if key is None else f"{key!r} is no key"
+    raise ValueError(f"line {node.start_mark.line + 1}: {problem}; write a text, in quotes if need be")
 
 
 class InvalidManifest(InvalidWorkload):

@@ -97,6 +97,41 @@ async def test_a_manifest_whose_aliases_write_out_to_a_bomb_is_refused_unexpande
         await preview(a_bomb(), OPTIONS)
 
 
+@pytest.mark.parametrize(
+    ("key", "served"), [("on", "true"), ("no", "false"), ("1", "1"), ("1.5", "1.5"), ("a", "a"), ("'1'", "1")]
+)
+def test_a_key_that_yaml_takes_for_no_text_is_what_a_server_gets_of_it(key, served):
+    found = read_manifest(f"kind: Pod\nmetadata: {{name: p, labels: {{&anchor {key}: x, b: *anchor}}}}\n")
+    assert found.objects[0]["metadata"]["labels"].keys() == {served, "b"}
+
+
+@pytest.mark.parametrize("key", ["null", "~", "!!binary aGk="])
+def test_a_key_that_no_server_takes_is_refused_with_its_line(key):
+    with pytest.raises(InvalidManifest, match=r"line 2: .*key"):
+        read_manifest(f"kind: Pod\nmetadata: {{name: p, labels: {{{key}: x}}}}\n")
+
+
+async def test_keys_that_are_no_texts_crash_no_preview():
+    """Of workloads whose pods are made, too, whose names come of keys."""
+    for case in (case.values[0] for case in CASES):
+        text = yaml.safe_dump_all(_with_numbers_for_keys(body) for body in case["objects"])
+        with contextlib.suppress(InvalidWorkload):
+            await preview(text, OPTIONS)
+
+
+def _with_numbers_for_keys(body):
+    """All that is not said of objects of every kind."""
+
+    def numbered(value):
+        if isinstance(value, dict):
+            return {number: numbered(each) for number, each in enumerate(value.values())}
+        return [numbered(each) for each in value] if isinstance(value, list) else value
+
+    spec, meta = body.get("spec"), dict(body.get("metadata") or {})
+    parts = {key: numbered(value) for key, value in spec.items()} if isinstance(spec, dict) else spec
+    return {**body, "metadata": {**meta, "labels": numbered(meta.get("labels"))}, "spec": parts}
+
+
 async def test_ordinary_aliases_are_read():
     found = read_manifest("kind: Pod\nmetadata: {name: p, labels: &l {a: b}, annotations: *l}\n")
     assert found.objects[0]["metadata"]["annotations"] == {"a": "b"}
