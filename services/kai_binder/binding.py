@@ -59,7 +59,6 @@ class PodBinder:
         self._node_pool_label = node_pool_label
         self._sync_soon = sync_soon
         self._tells_bound = tell_bound
-        self._locks: dict[tuple[str, str], _Lock] = {}
 
     # --- preparing -----------------------------------------------------------------------------
     def is_ordinary(self, decision: BindDecision) -> bool:
@@ -198,10 +197,9 @@ class PodBinder:
         groups = sorted(set(decision.gpu_groups))
         devices = []
         for group in groups:
-            async with self._lock(decision.node, group):
-                device = await self._reservations.reserve(
-                    work.pod, node=decision.node, group=group, grant=_grant(decision, len(groups))
-                )
+            device = await self._reservations.reserve(
+                work.pod, node=decision.node, group=group, grant=_grant(decision, len(groups))
+            )
             devices.append((group, device))
         by_group = dict(devices)
         work.devices = tuple(by_group[group] for group in decision.gpu_groups)
@@ -219,9 +217,6 @@ class PodBinder:
             meta = pod.metadata
             patch = {"metadata": {"uid": meta.uid, "labels": labels}}
             await self._client.patch(PODS, meta.name, patch, namespace=meta.namespace)
-
-    def _lock(self, node: str, group: str) -> _Lock:
-        return self._locks.setdefault((node, group), _Lock(self._locks, (node, group)))
 
     # --- binding -------------------------------------------------------------------------------
     async def bind(self, decision: BindDecision) -> None:
@@ -362,33 +357,6 @@ class PodBinder:
             kind=PatchKind.STRATEGIC,
             rank=rank,
         )
-
-
-class _Lock:
-    """A lock that is forgotten when nobody holds it or waits for it."""
-
-    def __init__(self, locks: dict[tuple[str, str], _Lock], key: tuple[str, str]) -> None:
-        self._locks = locks
-        self._key = key
-        self._users = 0
-        self._lock = asyncio.Lock()
-
-    async def __aenter__(self) -> None:
-        self._users += 1
-        try:
-            await self._lock.acquire()
-        except BaseException:
-            self._leave()
-            raise
-
-    async def __aexit__(self, *_: object) -> None:
-        self._lock.release()
-        self._leave()
-
-    def _leave(self) -> None:
-        self._users -= 1
-        if not self._users:
-            self._locks.pop(self._key, None)
 
 
 def _annotations(decision: BindDecision, known: WatchedPod | None) -> dict[str, str]:

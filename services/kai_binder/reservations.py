@@ -24,6 +24,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -82,6 +83,7 @@ class Reservations:
         self._allocation_timeout = allocation_timeout
         self._clock = clock
         self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         store.listen(self._changed)
 
     @property
@@ -101,17 +103,10 @@ class Reservations:
         Raises:
             BindFailed: none is to be had now.
         """
-        for _ in range(_ATTEMPTS):
-            reservation = await self._claim_or_create(pod, node, group, grant)
-            if reservation is None:
-                continue
-            if reservation.lost:
-                await self._remove(reservation, "it has ended, or is about to")
-                continue
-            return reservation.device or await self._wait_for_device(reservation)
-        raise BindFailed(
-            f"GPU group {group} on node {node}: its reservation pod does not last", node_at_fault=True
-        )
+        # Pods of one device claim it in turn, and then wait for it together.
+        async with self._locks.setdefault(reservation_name(node, group), asyncio.Lock()):
+            reservation = await self._claimed(pod, node, group, grant)
+        return reservation.device or await self._wait_for_device(reservation)
 
     async def renew(self, pod: Pod, *, node: str, group: str, grant: Grant) -> str:
         """The device of a group that was reserved for ``pod``, claimed once more; empty if it is lost."""
@@ -197,6 +192,23 @@ class Reservations:
         return known.metadata.name if known is not None else reservation_name(node, group)
 
     # --- getting one ---------------------------------------------------------------------------
+    async def _claimed(self, pod: Pod, node: str, group: str, grant: Grant) -> ReservationPod:
+        """A reservation that lasts, with our claim in it.
+
+        Raises:
+            BindFailed: there is none.
+        """
+        for _ in range(_ATTEMPTS):
+            reservation = await self._claim_or_create(pod, node, group, grant)
+            if reservation is None:
+                continue
+            if not reservation.lost:
+                return reservation
+            await self._remove(reservation, "it has ended, or is about to")
+        raise BindFailed(
+            f"GPU group {group} on node {node}: its reservation pod does not last", node_at_fault=True
+        )
+
     async def _claim_or_create(self, pod: Pod, node: str, group: str, grant: Grant) -> ReservationPod | None:
         """The reservation with our claim in it; None if others were quicker twice."""
         known = self._known(node, group)
