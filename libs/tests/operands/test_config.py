@@ -137,6 +137,32 @@ def test_all_that_is_wrong_is_told_at_once_each_with_its_field():
             "a whole number of seconds above 0",
         ),
         (
+            {"binder": {"plugins": {"volumebinding": {"arguments": {"bindTimeoutSeconds": 120}}}}},
+            "spec.binder.plugins.volumebinding.arguments.bindTimeoutSeconds",
+            "is 120; it must be a text",
+        ),
+        (
+            {"binder": {"plugins": {"volumebinding": {"arguments": {"bindTimeoutSeconds": "9" * 5000}}}}},
+            "spec.binder.plugins.volumebinding.arguments.bindTimeoutSeconds",
+            "a whole number of seconds above 0",
+        ),
+        (
+            {
+                "binder": {
+                    "service": {
+                        "extraArgs": {"plugins": '{"gpusharing": {"arguments": {"cdiEnabled": true}}}'}
+                    }
+                }
+            },
+            "spec.binder.service.extraArgs.plugins.gpusharing.arguments.cdiEnabled",
+            "is True; it must be a text",
+        ),
+        (
+            {"admission": {"service": {"extraArgs": {"zap-log-level": ["debug"]}}}},
+            "spec.admission.service.extraArgs.zap-log-level",
+            "it must be a text",
+        ),
+        (
             {"binder": {"plugins": {"hamicore": {"enabled": True, "priority": 500}}}},
             "spec.binder.plugins.hamicore.priority",
             "below that of gpusharing, 100",

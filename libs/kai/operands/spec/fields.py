@@ -78,11 +78,12 @@ class ListOf(FieldKind[tuple[Any, ...]]):
     kind: FieldKind[Any]
 
     def read(self, given: Any, *, base: tuple[Any, ...], at: Place) -> tuple[Any, ...]:
-        """The list in place of the one without it."""
+        """The list in place of the one without it; elements that cannot be used are left out."""
         if not isinstance(given, Sequence) or isinstance(given, str):
             at.refuse(given, "a list")
             return base
-        return tuple(self.kind.read(each, base=None, at=at.below(n)) for n, each in enumerate(given))
+        found = (self.kind.read(each, base=None, at=at.below(n)) for n, each in enumerate(given))
+        return tuple(each for each in found if each is not None)
 
     @property
     def schema(self) -> Json:
@@ -99,7 +100,7 @@ class MapOf(FieldKind[Mapping[str, Any]]):
     what: str = "name"
 
     def read(self, given: Any, *, base: Mapping[str, Any], at: Place) -> Mapping[str, Any]:
-        """The mapping in place of the one without it."""
+        """The mapping in place of the one without it; values that cannot be used are left out."""
         if not isinstance(given, Mapping):
             at.refuse(given, "a mapping")
             return base
@@ -109,7 +110,8 @@ class MapOf(FieldKind[Mapping[str, Any]]):
                 at.unknown(key, self.known, what=self.what)
             elif each is not None:
                 found[str(key)] = self.kind.read(each, base=None, at=at.below(str(key)))
-        return found
+        # Whoever looks at several of them together could do nothing with what has no value.
+        return {key: each for key, each in found.items() if each is not None}
 
     @property
     def schema(self) -> Json:

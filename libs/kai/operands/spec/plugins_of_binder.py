@@ -13,6 +13,8 @@ from kai.operands.spec.fields import MapOf, Part
 from kai.operands.spec.problems import Place
 
 _SECONDS: Final = "bindTimeoutSeconds"
+#: Digits.
+_LONGEST_COUNT: Final = 9
 #: Plugin -> its arguments.
 ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "volumebinding": (_SECONDS,),
@@ -53,10 +55,15 @@ def _check_arguments(plugin: str, given: Mapping[str, str], at: Place) -> None:
     for key, text in given.items():
         if key not in ARGUMENTS[plugin]:
             at.below(key).complain(f"is not known: {spelling.unknown('argument', key, ARGUMENTS[plugin])}")
-        elif key == _SECONDS and not (text.isdecimal() and int(text) > 0):
+        elif key == _SECONDS and not _is_count(text):
             at.below(key).refuse(text, "a whole number of seconds above 0")
         elif key != _SECONDS and text.lower() not in ("true", "false"):
             at.below(key).refuse(text, "true or false")
+
+
+def _is_count(text: str) -> bool:
+    """Whether it is a whole number above 0 that the binder can read."""
+    return text.isdecimal() and len(text) <= _LONGEST_COUNT and int(text) > 0
 
 
 def _check_hamicore(plugins: Mapping[str, BindPluginSpec], at: Place) -> None:
