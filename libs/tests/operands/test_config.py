@@ -217,6 +217,15 @@ def test_all_that_is_wrong_is_told_at_once_each_with_its_field():
             "spec.prometheus.serviceMonitor.scrapeTimeout",
             "must not be above interval, 5s",
         ),
+        *(
+            (
+                {"prometheus": {"enabled": True, "externalPrometheusUrl": url}},
+                "spec.prometheus.externalPrometheusUrl",
+                f"is {url!r}; write http://host:9090",
+            )
+            for url in ("http://[::1", "http://prometheus:port", "ftp://prometheus", "http://")
+        ),
+        ({"prometheus": {"storageSize": "0"}}, "spec.prometheus.storageSize", "such as 50Gi"),
         (
             {"numaPlacementExporter": {"podResourcesSocket": "/run/kubelet.sock"}},
             "spec.numaPlacementExporter.podResourcesSocket",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kai.config import ConfigError, UsageClient
+from kai.config.usage_database import url_of
 from kai.model import duration, quantity
 from kai.operands.spec.fields import Fields, part, refused, value
 from kai.operands.spec.kinds import (
@@ -238,6 +240,16 @@ class PrometheusSpec(Fields):
         meaning="Label of the ServiceMonitors that our Prometheus reads.",
     )
     accounting_label_value: str = value(LABEL_VALUE, "true", meaning="Value of that label.")
+
+    def check(self, at: Place) -> None:
+        """One of the user's own has to be somewhere, and ours needs room."""
+        if self.external_prometheus_url:
+            try:
+                url_of(UsageClient.PROMETHEUS, self.external_prometheus_url, where="")
+            except ConfigError as error:
+                at.below("externalPrometheusUrl").complain(str(error).strip())
+        if self.enable_persistent_storage and quantity.parse(self.storage_size) <= 0:
+            at.below("storageSize").complain("is 0; give the volume a size, such as 50Gi")
 
     @property
     def ours(self) -> bool:
