@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 
 from kai.runtime import certificates
 from kai.runtime.certificates import CertificateUsage, KeyPair
@@ -23,6 +24,16 @@ ISSUED: Final = "kai.scheduler/issued"
 #: When the next pair was put beside the current one, and when a pair last took another's place: Unix time.
 NEXT_SINCE: Final = "kai.scheduler/next-since"
 REPLACED: Final = "kai.scheduler/replaced"
+#: What reading a certificate or a key of somebody else comes to: keys with a pass phrase, of other kinds, and
+#: extensions that say nothing to us.
+_UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,10 +170,12 @@ def _advanced(
 
     if found is None:
         return anew()
+    if found.following is not None and not _is_usable(found.following, host, trusted, now):
+        found = replace(found, following=None, following_since=0)
     usable = _is_usable(found.pair, host, trusted, now)
     settled = now >= _time(found.following_since) + terms.settling
     following = found.following
-    if following is not None and (settled or not usable) and _is_usable(following, host, trusted, now):
+    if following is not None and (settled or not usable):
         return Held(trusted=trusted, pair=following, issued=found.following_since, replaced=seconds)
     if not usable:
         return anew()
@@ -182,7 +195,7 @@ def _is_usable(pair: KeyPair, host: str, trusted: bytes, now: datetime) -> bool:
             and now < x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc
             and certificates.signed_by_one_of(pair.certificate, trusted)
         )
-    except (ValueError, x509.ExtensionNotFound):
+    except _UNREADABLE:
         return False
 
 

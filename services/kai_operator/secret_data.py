@@ -18,6 +18,8 @@ from kai_operator.rotation import ISSUED, NEXT_SINCE, REPLACED, Held
 _NEXT_CERTIFICATE: Final = "next.crt"
 _NEXT_KEY: Final = "next.key"
 _PASSWORD_BYTES: Final = 24
+#: Digits of Unix seconds; with one more they are of no calendar.
+_LONGEST_TIME: Final = 11
 _LABELS: Final = {"app.kubernetes.io/part-of": "kai-scheduler"}
 
 
@@ -118,5 +120,6 @@ def _readable(authorities: bytes) -> bytes:
 
 
 def _seconds(annotations: Mapping[str, str], key: str) -> int:
+    """A time that was written down; that of long ago if somebody has put something else there."""
     text = annotations.get(key, "")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) <= _LONGEST_TIME else 0

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -112,6 +112,7 @@ def fits(pair: KeyPair) -> bool:
 
     Raises:
         ValueError: one of the two cannot be read.
+        TypeError: the key wants a pass phrase.
     """
     key = serialization.load_pem_private_key(pair.key, password=None)
     return key.public_key() == x509.load_pem_x509_certificate(pair.certificate).public_key()
@@ -185,7 +186,7 @@ def signed_by_one_of(certificate: bytes, trusted: bytes) -> bool:
     for authority in x509.load_pem_x509_certificates(trusted):
         try:
             signed.verify_directly_issued_by(authority)
-        except (ValueError, TypeError, InvalidSignature):
+        except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
             continue
         return True
     return False

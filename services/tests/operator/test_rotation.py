@@ -4,12 +4,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kai.runtime import certificates
 from kai.runtime.certificates import KeyPair
-from kai_operator.rotation import Held, Terms, turn
+from kai_operator.rotation import ISSUED, NEXT_SINCE, REPLACED, Held, Terms, turn
 from kai_operator.secret_data import certificate_secret, held_in
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -20,6 +21,15 @@ TERMS = Terms(lifetime=DAY, renew_before=8 * HOUR, authority_lifetime=10 * DAY, 
 
 def taken(found, now, hosts=HOSTS, terms=TERMS, unwritten=None):
     return turn("grpc", hosts, found, terms=terms, now=now, unwritten=unwritten)
+
+
+def locked(key):
+    """The same key, for whoever knows the pass phrase."""
+    return serialization.load_pem_private_key(key, password=None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"word"),
+    )
 
 
 def shown(held):
@@ -74,11 +84,12 @@ def test_a_renewal_is_trusted_before_it_is_shown_and_the_old_one_until_nobody_sh
     [
         lambda held: replace(held, pair=KeyPair(b"nonsense", held.pair.key)),
         lambda held: replace(held, pair=KeyPair(held.pair.certificate, b"nonsense")),
+        lambda held: replace(held, pair=KeyPair(held.pair.certificate, locked(held.pair.key))),
         lambda held: replace(held, trusted=b""),
         lambda held: replace(held, pair=taken({"x": None}, NOW, {"x": "x.svc"}).held["x"].pair),
         lambda held: None,
     ],
-    ids=["certificate", "key", "authority", "another name", "gone"],
+    ids=["certificate", "key", "key with a pass phrase", "authority", "another name", "gone"],
 )
 def test_what_cannot_be_used_is_made_anew_at_once(first, spoil):
     hosts = {"server-tls": HOSTS["server-tls"]}
@@ -134,6 +145,19 @@ def test_one_that_is_spoilt_gives_way_to_a_new_one_where_the_next_is_spoilt_too(
     assert third.held["server-tls"].following is None
 
 
+@pytest.mark.parametrize("since", [0, MINUTE], ids=["settled", "not settled"])
+def test_a_next_one_that_cannot_be_used_is_forgotten(first, since):
+    at = NOW + HOUR
+    spoilt = replace(
+        first.held["server-tls"],
+        following=KeyPair(b"nonsense", b"nonsense"),
+        following_since=int((at - since).timestamp()) if since else 1,
+    )
+    found = taken({**first.held, "server-tls": spoilt}, at)
+    assert found.held == first.held
+    assert found.due == first.due or found.due > at
+
+
 def test_one_more_is_trusted_beside_the_others(first):
     hosts = {**HOSTS, "more-tls": "queue-controller.kai.svc"}
     found = taken({**first.held, "more-tls": None}, NOW + HOUR, hosts)
@@ -168,6 +192,15 @@ def test_a_secret_holds_what_was_put_into_it(first):
 @pytest.mark.parametrize("data", [None, {}, {"tls.crt": "eA=="}, {"tls.crt": "%", "tls.key": "%"}])
 def test_a_secret_of_which_nothing_can_be_used_holds_nothing(data):
     assert held_in({"metadata": {"name": "x"}, "data": data}) is None
+
+
+@pytest.mark.parametrize("written", ["soon", "-1", "9" * 20, "9" * 5000])
+def test_a_time_that_is_none_does_not_keep_a_certificate_from_being_renewed(first, written):
+    second = taken(first.held, NOW + 17 * HOUR)
+    secret = certificate_secret("server-tls", "kai-scheduler", second.held["server-tls"])
+    secret["metadata"]["annotations"] = dict.fromkeys((ISSUED, NEXT_SINCE, REPLACED), written)
+    third = taken({**second.held, "server-tls": held_in(secret)}, NOW + 18 * HOUR)
+    assert third.held["server-tls"].pair == second.held["server-tls"].following
 
 
 @settings(max_examples=15, deadline=None)
