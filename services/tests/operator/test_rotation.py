@@ -158,6 +158,15 @@ def test_a_next_one_that_cannot_be_used_is_forgotten(first, since):
     assert found.due == first.due or found.due > at
 
 
+def test_those_of_a_clock_that_was_ahead_are_made_anew_once_it_is_right(first):
+    """Nobody else takes a certificate of tomorrow."""
+    found = taken(first.held, NOW - 30 * DAY)
+    for held in found.held.values():
+        begin, end = certificates.validity(held.pair.certificate)
+        assert begin <= NOW - 30 * DAY < end
+        assert certificates.signed_by_one_of(held.pair.certificate, found.trusted)
+
+
 def test_one_more_is_trusted_beside_the_others(first):
     hosts = {**HOSTS, "more-tls": "queue-controller.kai.svc"}
     found = taken({**first.held, "more-tls": None}, NOW + HOUR, hosts)
