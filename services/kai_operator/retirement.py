@@ -39,7 +39,8 @@ def kept(owned: Iterable[Manifest], wanted: Iterable[Manifest], *, now: datetime
     for ref, live in there.items():
         if ref in refs or not _holds_a_past(live) or live["metadata"].get("deletionTimestamp"):
             continue
-        since = _since(live) or now
+        # What was written down by a clock that was ahead, or by hand, would keep it for as long.
+        since = min(_since(live) or now, now)
         end = since + _retention(live)
         if end <= now:
             continue

@@ -57,6 +57,8 @@ def test_when_it_was_switched_off_is_written_on_it(a_prometheus):
         (SINCE, None, datetime(2026, 5, 30, 12, tzinfo=UTC)),
         (SINCE, "for ever", datetime(2026, 5, 30, 12, tzinfo=UTC)),
         ("yesterday", "2d", NOW + timedelta(days=2)),
+        ("2027-04-30T12:00:00Z", "2d", NOW + timedelta(days=2)),
+        ("9999-12-31T00:00:00Z", "2d", NOW + timedelta(days=2)),
         (SINCE, "1d", None),
         (SINCE, "1h", None),
     ],
