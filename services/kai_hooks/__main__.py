@@ -19,6 +19,7 @@ with loading.of_a_service():
     from kai_hooks.definitions import InvalidDefinition, apply_definitions
     from kai_hooks.edits import InvalidManifest, overwrite_edits
     from kai_hooks.handover import keep
+    from kai_hooks.refusals import Refused
     from kai_hooks.removal import remove_leftovers, remove_scaling_pods
     from kai_hooks.topologies import copy_topologies
 
@@ -49,10 +50,12 @@ async def _topologies(client: KubeClient, _: argparse.Namespace, say: Say) -> No
 
 async def _removal(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
     """Delete what an operator has left behind, and have Config and shards that stay say so."""
-    await remove_leftovers(
-        client, namespace=options.namespace, scheduler_name=options.scheduler_name, say=say
-    )
-    await tell_abandoned(client, say, namespace=options.namespace)
+    try:
+        await remove_leftovers(
+            client, namespace=options.namespace, scheduler_name=options.scheduler_name, say=say
+        )
+    finally:  # what stays is served by nobody, whatever else stays
+        await tell_abandoned(client, say, namespace=options.namespace)
 
 
 async def _scaling(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
@@ -104,7 +107,7 @@ def main() -> None:
     options = parser.parse_args()
     try:
         asyncio.run(_run(options))
-    except (KubeError, InvalidDefinition, InvalidManifest, OSError) as error:
+    except (KubeError, Refused, InvalidDefinition, InvalidManifest, OSError) as error:
         sys.exit(f"error: {error}")
 
 

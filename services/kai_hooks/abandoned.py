@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kai.kube.client import KubeClient
-from kai.kube.errors import BadRequest, Invalid, NotFound
+from kai.kube.errors import ApiError, BadRequest, Invalid, NotFound
 from kai.kube.resources import CONFIGS, SCHEDULING_SHARDS
 from kai.model import names
+from kai_hooks.refusals import Refusals
 
 #: By type: the reason, as the operator gives it while it runs.
 _UNTRUE: Final = {"Deployed": "not_deployed", "Available": "not_available", "Ready": "not_ready"}
@@ -30,8 +31,10 @@ async def tell_abandoned(
     the others nor the removal back.
 
     Raises:
-        KubeError: the API server refuses, or cannot be reached.
+        Refused: we may not write into some of them; the others are told.
+        KubeError: we may not list them, or the API server cannot be reached.
     """
+    refusals = Refusals()
     try:
         configs = [each for each in await client.list(CONFIGS) if "deletionTimestamp" not in each["metadata"]]
         if any(_place(each) != namespace for each in configs):
@@ -50,7 +53,11 @@ async def tell_abandoned(
             except (BadRequest, Invalid) as error:
                 say(f"{resource.kind.lower()} {name} is kept, and cannot say that nobody serves it: {error}")
                 continue
+            except ApiError as error:
+                refusals.add(f"{resource.kind.lower()} {name}", error)
+                continue
             say(f"{resource.kind.lower()} {name} is kept, and served by nobody")
+    refusals.tell()
 
 
 def _place(config: dict[str, Any]) -> str:

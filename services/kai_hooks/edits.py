@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kai.kube.client import KubeClient, PatchKind
+from kai.kube.errors import ApiError
 from kai.kube.resources import CONFIGS, SCHEDULING_SHARDS
+from kai_hooks.refusals import Refusals
 
 _MANAGER: Final = "kai-config-deployer"
 _KINDS: Final = {each.kind: each for each in (CONFIGS, SCHEDULING_SHARDS)}
@@ -27,12 +29,19 @@ async def overwrite_edits(client: KubeClient, folder: Path, say: Callable[[str],
 
     Raises:
         InvalidManifest: a file cannot be read as one of these; then none is applied.
-        KubeError: the API server refuses one, or cannot be reached.
+        Refused: the API server does not take one of them; the other one is in force.
+        KubeError: it cannot be reached.
     """
+    refusals = Refusals()
     for manifest in _read_all(folder):
         resource, name = _KINDS[manifest["kind"]], manifest["metadata"]["name"]
-        await client.patch(resource, name, manifest, kind=PatchKind.APPLY, field_manager=_MANAGER)
-        say(f"{resource.kind} {name} is as the release says")
+        try:
+            await client.patch(resource, name, manifest, kind=PatchKind.APPLY, field_manager=_MANAGER)
+        except ApiError as error:
+            refusals.add(f"{resource.kind} {name}", error)
+        else:
+            say(f"{resource.kind} {name} is as the release says")
+    refusals.tell()
 
 
 def _read_all(folder: Path) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ from kai.kube.resources import (
 )
 from kai.model import names
 from kai_hooks.handover import OURS, WEBHOOKS
+from kai_hooks.refusals import Refusals
 
 _OURS: Final = "app.kubernetes.io/managed-by=kai-operator"
 _OPERATOR: Final = "app=kai-operator"
@@ -54,15 +55,17 @@ async def remove_leftovers(
     Webhooks go first, while there is somebody to answer.
 
     Raises:
-        KubeError: the API server refuses, or cannot be reached.
+        Refused: the API server would not have some of it deleted; all else is.
+        KubeError: the API server cannot be reached, or does not say what there is.
     """
-    until = clock() + patience
+    until, refusals = clock() + patience, Refusals()
     await _until_gone(client, namespace, _OPERATOR, until, clock)
-    await _remove_webhooks(client, namespace, say)
+    await _remove_webhooks(client, namespace, say, refusals)
     for resource in KINDS:
-        await _remove_all(client, resource, namespace, _OURS, say)
+        await _remove_all(client, resource, namespace, _OURS, say, refusals)
     await _until_gone(client, namespace, _OURS, until, clock)
-    await _remove_leases(client, namespace, scheduler_name, say)
+    await _remove_leases(client, namespace, scheduler_name, say, refusals)
+    refusals.tell()
 
 
 async def remove_scaling_pods(
@@ -74,32 +77,42 @@ async def remove_scaling_pods(
     operator has rights there, and deletes what it wants no more of all that it has made.
 
     Raises:
-        KubeError: the API server refuses, or cannot be reached.
+        Refused: the API server would not have some of it deleted; all else is.
+        KubeError: the API server cannot be reached.
     """
-    await _remove_all(client, PODS, namespace, _SCALING, say)
-    if namespace == installation:
-        return
-    for resource in (SERVICE_ACCOUNTS, _POLICIES):
-        await _remove_all(client, resource, namespace, _OURS, say)
+    refusals = Refusals()
+    await _remove_all(client, PODS, namespace, _SCALING, say, refusals)
+    if namespace != installation:
+        for resource in (SERVICE_ACCOUNTS, _POLICIES):
+            await _remove_all(client, resource, namespace, _OURS, say, refusals)
+    refusals.tell()
 
 
 async def _remove_all(
-    client: KubeClient, resource: Resource, namespace: str, selector: str, say: Callable[[str], None]
+    client: KubeClient,
+    resource: Resource,
+    namespace: str,
+    selector: str,
+    say: Callable[[str], None],
+    refusals: Refusals,
 ) -> None:
-    for each in await client.list(resource, namespace=namespace, label_selector=selector):
+    found: list[dict[str, Any]] = []
+    with refusals.gathered(resource.plural):
+        found = await client.list(resource, namespace=namespace, label_selector=selector)
+    for each in found:
         name = each["metadata"]["name"]
-        try:
+        with contextlib.suppress(NotFound), refusals.gathered(f"{resource.kind.lower()} {name}"):
             await client.delete(resource, name, namespace=namespace, propagation="Background")
-        except NotFound:
-            continue
-        say(f"{resource.kind.lower()} {name} is deleted")
+            say(f"{resource.kind.lower()} {name} is deleted")
 
 
-async def _remove_webhooks(client: KubeClient, namespace: str, say: Callable[[str], None]) -> None:
+async def _remove_webhooks(
+    client: KubeClient, namespace: str, say: Callable[[str], None], refusals: Refusals
+) -> None:
     """Those of ours that lead to this namespace."""
     for resource, named in WEBHOOKS.items():
         for name in named:
-            with contextlib.suppress(NotFound):
+            with contextlib.suppress(NotFound), refusals.gathered(f"{resource.kind.lower()} {name}"):
                 found = await client.get(resource, name)
                 labels = found["metadata"].get("labels") or {}
                 if OURS.items() <= labels.items() and _led_to(found) == {namespace}:
@@ -116,14 +129,20 @@ def _led_to(configuration: dict[str, Any]) -> set[str]:
 
 
 async def _remove_leases(
-    client: KubeClient, namespace: str, scheduler_name: str, say: Callable[[str], None]
+    client: KubeClient,
+    namespace: str,
+    scheduler_name: str,
+    say: Callable[[str], None],
+    refusals: Refusals,
 ) -> None:
     """Leases belong to nobody, so that they outlive who made them."""
-    others = names.LEASES.values()
-    for each in await client.list(LEASES, namespace=namespace):
+    others, found = names.LEASES.values(), list[dict[str, Any]]()
+    with refusals.gathered(LEASES.plural):
+        found = await client.list(LEASES, namespace=namespace)
+    for each in found:
         name = each["metadata"]["name"]
         if name in others or name == scheduler_name or name.startswith(f"{scheduler_name}-"):
-            with contextlib.suppress(NotFound):
+            with contextlib.suppress(NotFound), refusals.gathered(f"lease {name}"):
                 await client.delete(LEASES, name, namespace=namespace)
                 say(f"lease {name} is deleted")
 

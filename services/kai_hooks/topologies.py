@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kai.kube.client import KubeClient
-from kai.kube.errors import AlreadyExists, BadRequest, Invalid, NotFound
+from kai.kube.errors import AlreadyExists, ApiError, BadRequest, Invalid, NotFound
 from kai.kube.resources import TOPOLOGIES, Resource
 from kai.model import names
+from kai_hooks.refusals import Refusals
 
 _GROUP: Final = "kueue.x-k8s.io"
 _VERSIONS: Final = ("v1beta2", "v1beta1", "v1alpha1")
@@ -21,8 +22,10 @@ async def copy_topologies(client: KubeClient, say: Callable[[str], None]) -> Non
     One that ours cannot be like is told, and keeps neither the others nor the installation back.
 
     Raises:
-        KubeError: we may not do so, or the API server cannot be reached.
+        Refused: we may not make some of them; the others are made.
+        KubeError: we may not list Kueue's, or the API server cannot be reached.
     """
+    refusals = Refusals()
     for each in await _of_kueue(client):
         name = each["metadata"]["name"]
         listed = (each.get("spec") or {}).get("levels") or ()
@@ -39,8 +42,11 @@ async def copy_topologies(client: KubeClient, say: Callable[[str], None]) -> Non
             say(f"topology {name} is there already")
         except (BadRequest, Invalid) as error:
             say(f"topology {name} of Kueue is not copied: {error}")
+        except ApiError as error:
+            refusals.add(f"topology {name}", error)
         else:
             say(f"topology {name} is copied from Kueue")
+    refusals.tell()
 
 
 async def _of_kueue(client: KubeClient) -> list[dict[str, Any]]:

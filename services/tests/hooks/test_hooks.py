@@ -1,6 +1,7 @@
 """What helm has run around an installation, against an API server that keeps objects."""
 
 import asyncio
+import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,7 +39,9 @@ from kai.model import names
 from kai.model.documents import load_written
 from kai_hooks.abandoned import tell_abandoned
 from kai_hooks.definitions import InvalidDefinition, apply_definitions
+from kai_hooks.edits import overwrite_edits
 from kai_hooks.handover import KEEP, OURS, handed_over, keep
+from kai_hooks.refusals import Refused
 from kai_hooks.removal import remove_leftovers, remove_scaling_pods
 from kai_hooks.topologies import MIGRATED, copy_topologies
 from kai_local.apiserver.serving.faults import Rule
@@ -290,6 +293,42 @@ async def test_scaling_pods_go_with_what_was_made_for_them_and_others_stay(clien
     assert said == ["pod default-half is deleted", *(f"serviceaccount {name} is deleted" for name in goes)]
 
 
+async def test_what_may_not_be_deleted_keeps_nothing_else_back(server, client, said):
+    made = {"labels": {"app.kubernetes.io/managed-by": "kai-operator"}}
+    for name in ("admission", "binder"):
+        await client.create(DEPLOYMENTS, a_deployment(name, **made), namespace=SPACE)
+    config_map = {"metadata": {"name": "kai-scheduler-default", "namespace": SPACE, **made}}
+    await client.create(CONFIG_MAPS, config_map, namespace=SPACE)
+    await client.create(MUTATING_WEBHOOKS, a_webhook("mutating-kai-admission"))
+    await client.create(LEASES, {"metadata": {"name": "ours", "namespace": SPACE}}, namespace=SPACE)
+    for resource in ("mutatingwebhookconfigurations", "deployments"):
+        server.faults.rules.append(Rule(user_agent="test", verb="delete", resource=resource, status=403))
+    server.faults.rules.append(Rule(user_agent="test", verb="list", resource="daemonsets", status=403))
+    with pytest.raises(Refused) as caught:
+        await remove_leftovers(client, namespace=SPACE, scheduler_name="ours", say=said.append)
+    assert [each.partition(":")[0] for each in str(caught.value).split("; ")] == [
+        "mutatingwebhookconfiguration mutating-kai-admission", "deployment admission", "daemonsets",
+    ]  # fmt: skip
+    assert [each["metadata"]["name"] for each in await client.list(DEPLOYMENTS, namespace=SPACE)] == [
+        "admission"
+    ]
+    for kind in (CONFIG_MAPS, LEASES):
+        assert await client.list(kind, namespace=SPACE) == []
+    await remove_leftovers(client, namespace=SPACE, scheduler_name="ours", say=said.append)
+    assert await client.list(DEPLOYMENTS, namespace=SPACE) == []
+
+
+async def test_a_scaling_pod_that_may_not_be_deleted_keeps_no_other_back(server, client, said):
+    for name in ("a", "b"):
+        meta = {"name": name, "namespace": SPACE, "labels": {"app": "scaling-pod"}}
+        body = {"metadata": meta, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        await client.create(PODS, body, namespace=SPACE)
+    server.faults.rules.append(Rule(user_agent="test", verb="delete", status=403))
+    with pytest.raises(Refused, match="pod a: "):
+        await remove_scaling_pods(client, namespace=SPACE, installation=SPACE, say=said.append)
+    assert said == ["pod b is deleted"]
+
+
 def test_leases_are_those_by_which_processes_lead():
     services = (
         kai_operator.service,
@@ -352,6 +391,16 @@ async def test_one_that_its_definition_does_not_allow_any_more_keeps_no_other_ba
     assert (await conditions_of(client, "lab"))["Ready"]["status"] == "False"
 
 
+async def test_one_that_may_not_be_written_keeps_no_other_from_being_told(server, client, said):
+    await install_ours(client, "schedulingshards", "configs")
+    for name in ("a", "b"):
+        await client.create(SCHEDULING_SHARDS, {"metadata": {"name": name}, "spec": {}})
+    server.faults.rules.append(Rule(user_agent="test", verb="patch", status=403))
+    with pytest.raises(Refused, match="schedulingshard a: "):
+        await tell_abandoned(client, said.append, namespace=SPACE)
+    assert said == ["schedulingshard b is kept, and served by nobody"]
+
+
 async def test_without_their_definitions_there_are_no_shards_to_tell_of(client, said):
     await tell_abandoned(client, said.append, namespace=SPACE)
     assert said == []
@@ -365,6 +414,20 @@ async def install_ours(client, *plurals):
 async def conditions_of(client, name, resource=SCHEDULING_SHARDS):
     found = await client.get(resource, name)
     return {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
+
+
+# --- edits -------------------------------------------------------------------------------------
+async def test_a_config_that_is_refused_keeps_the_shard_from_nothing(server, client, said, tmp_path):
+    await install_ours(client, "schedulingshards", "configs")
+    for name, kind, called in (
+        ("config", "Config", "kai-config"), ("shard", "SchedulingShard", "default"),
+    ):  # fmt: skip
+        manifest = {"apiVersion": "kai.scheduler/v1", "kind": kind, "metadata": {"name": called}, "spec": {}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(manifest))
+    server.faults.rules.append(Rule(user_agent="test", verb="patch", resource="configs", status=403))
+    with pytest.raises(Refused, match="Config kai-config: "):
+        await overwrite_edits(client, tmp_path, said.append)
+    assert said == ["SchedulingShard default is as the release says"]
 
 
 # --- topologies --------------------------------------------------------------------------------
@@ -399,6 +462,18 @@ async def test_one_that_ours_cannot_be_like_keeps_no_other_back(client, said):
         "topology b of Kueue is not copied",
         "topology c is copied from Kueue",
     ]
+
+
+async def test_one_that_may_not_be_made_keeps_no_other_back(server, client, said):
+    await install(client, a_definition(group="kueue.x-k8s.io", version="v1beta1"))
+    await install(client, load_written((DEFINITIONS / "topologies.kai.scheduler.yaml").read_text()))
+    for name in ("a", "b"):
+        levels = [{"nodeLabel": "kubernetes.io/hostname"}]
+        await client.create(KUEUE, {"metadata": {"name": name}, "spec": {"levels": levels}})
+    server.faults.rules.append(Rule(user_agent="test", verb="create", status=403))
+    with pytest.raises(Refused, match="topology a: "):
+        await copy_topologies(client, said.append)
+    assert said == ["topology b is copied from Kueue"]
 
 
 async def test_without_kueue_nothing_is_copied(client, said):
