@@ -33,8 +33,24 @@ _OPERATOR: Final = "app=kai-operator"
 _SCALING: Final = f"{names.APP_LABEL}={names.SCALING_POD_APP}"
 _POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 _SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
-#: In the order in which they go: what runs first.
-KINDS: Final = (DEPLOYMENTS, DAEMON_SETS, PDBS, SERVICES, _SLICES, _POLICIES, CONFIG_MAPS, SERVICE_ACCOUNTS)
+_MONITORING, _AUTOSCALING = "monitoring.coreos.com", "autoscaling.k8s.io"
+_PROMETHEUSES: Final = Resource(_MONITORING, "v1", "prometheuses", "Prometheus")
+_MONITORS: Final = Resource(_MONITORING, "v1", "servicemonitors", "ServiceMonitor")
+_AUTOSCALERS: Final = Resource(_AUTOSCALING, "v1", "verticalpodautoscalers", "VerticalPodAutoscaler")
+#: In the order in which they go: what runs first. Some are served only where somebody has installed them.
+KINDS: Final = (
+    DEPLOYMENTS,
+    DAEMON_SETS,
+    _PROMETHEUSES,
+    _MONITORS,
+    _AUTOSCALERS,
+    PDBS,
+    SERVICES,
+    _SLICES,
+    _POLICIES,
+    CONFIG_MAPS,
+    SERVICE_ACCOUNTS,
+)
 #: How long an operator that is being deleted is waited for: it would make anew what is deleted.
 _PATIENCE_SECONDS: Final = 60.0
 _LOOK_EVERY: Final = 0.5
@@ -97,7 +113,7 @@ async def _remove_all(
     refusals: Refusals,
 ) -> None:
     found: list[dict[str, Any]] = []
-    with refusals.gathered(resource.plural):
+    with contextlib.suppress(NotFound), refusals.gathered(resource.plural):
         found = await client.list(resource, namespace=namespace, label_selector=selector)
     for each in found:
         name = each["metadata"]["name"]

@@ -37,12 +37,13 @@ from kai.kube.resources import (
 )
 from kai.model import names
 from kai.model.documents import load_written
+from kai.operands import OPTIONAL_KINDS
 from kai_hooks.abandoned import tell_abandoned
 from kai_hooks.definitions import InvalidDefinition, apply_definitions
 from kai_hooks.edits import overwrite_edits
 from kai_hooks.handover import KEEP, OURS, handed_over, keep
 from kai_hooks.refusals import Refused
-from kai_hooks.removal import remove_leftovers, remove_scaling_pods
+from kai_hooks.removal import KINDS, remove_leftovers, remove_scaling_pods
 from kai_hooks.topologies import MIGRATED, copy_topologies
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
@@ -205,6 +206,25 @@ async def test_what_the_operator_made_goes_and_what_others_made_stays(client, sa
     for kind in (DEPLOYMENTS, CONFIG_MAPS):
         left = [each["metadata"]["name"] for each in await client.list(kind, namespace=SPACE)]
         assert left == ["somebody"]
+
+
+async def test_what_is_of_a_kind_that_others_define_goes_too(client, said):
+    """Of shards of the user's own, and of a Config of his own, the owner stays."""
+    kinds = {
+        each.kind: each for each in KINDS if each.group in ("monitoring.coreos.com", "autoscaling.k8s.io")
+    }
+    assert kinds.keys() == {kind.rpartition("/")[2] for kind in OPTIONAL_KINDS}
+    for kind in kinds.values():
+        definition = a_definition(group=kind.group, plural=kind.plural, kind=kind.kind, version=kind.version)
+        definition["spec"]["scope"] = "Namespaced"
+        definition["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, a test"}
+        await install(client, definition)
+        for name, labels in (("ours", {"app.kubernetes.io/managed-by": "kai-operator"}), ("theirs", {})):
+            made = {"metadata": {"name": name, "namespace": SPACE, "labels": labels}}
+            await client.create(kind, made, namespace=SPACE)
+    await remove_leftovers(client, namespace=SPACE, scheduler_name="ours", say=said.append)
+    for kind in kinds.values():
+        assert [each["metadata"]["name"] for each in await client.list(kind, namespace=SPACE)] == ["theirs"]
 
 
 def a_webhook(name, *, labels=OURS, namespace=SPACE):
