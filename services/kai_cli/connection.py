@@ -112,12 +112,13 @@ class Target:
     ) -> Answer | None:
         import asyncio
 
+        from kai.kube.errors import ApiError
         from kai.wire.errors import WireError
 
         try:
             async with asyncio.timeout(SOON_SECONDS), self.scheduler(client) as scheduler:
                 return await question(scheduler)
-        except (TimeoutError, WireError) as error:
+        except (TimeoutError, WireError, ApiError) as error:  # its Lease may be for others to read
             note(__name__, "the scheduler is done without", reason=str(error) or "no answer in time")
             return None
 

@@ -14,6 +14,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import ApiError
 from kai.kube.resources import SECRETS
 from kai.wire.channel import TlsFiles
+from kai.wire.errors import PeerUnavailable
 from kai.wire.permissions import Role
 from kai_cli.output import fail
 
@@ -39,7 +40,11 @@ def in_folder(folder: Path, *, namespace: str) -> TlsFiles:
 
 @asynccontextmanager
 async def of_installation(client: KubeClient, *, namespace: str) -> AsyncIterator[TlsFiles | None]:
-    """Those that are kept for the command line, while the block runs; None if we may read none."""
+    """Those that are kept for the command line, while the block runs; None if we may read none.
+
+    Raises:
+        PeerUnavailable: there are some, and they cannot be used.
+    """
     try:
         secret = await client.get(SECRETS, SECRET, namespace=namespace)
     except ApiError:
@@ -56,4 +61,6 @@ def _write(data: Mapping[str, Any], folder: Path, source: str) -> None:
         try:
             (folder / name).write_bytes(base64.b64decode(data[name], validate=True))
         except (KeyError, binascii.Error) as error:
-            raise fail(f"{source} has no usable {name}; mend it or name files with --tls-dir") from error
+            raise PeerUnavailable(
+                f"{source} has no usable {name}; mend it or name files with --tls-dir"
+            ) from error

@@ -256,7 +256,7 @@ class _Explanation:
         try:
             async with self.target.scheduler(self.client) as scheduler:
                 self._situation = _situation(await scheduler.picture())
-        except PeerUnavailable as error:
+        except (PeerUnavailable, ApiError) as error:  # its Lease may be for others to read
             self._silence = str(error)
 
     def _scheduler_name(self) -> str:

@@ -3,10 +3,12 @@
 import base64
 
 import pytest
-import typer
 
 from kai.kube.errors import Forbidden, NotFound
+from kai.kube.resources import LEASES
+from kai.wire.errors import PeerUnavailable
 from kai_cli import credentials
+from kai_cli.connection import Target
 
 DATA = {"ca.crt": b"authority", "tls.crt": b"certificate", "tls.key": b"key"}
 
@@ -22,6 +24,15 @@ class FakeClient:
         if isinstance(self.answer, Exception):
             raise self.answer
         return {"data": self.answer}
+
+
+class Installation(FakeClient):
+    """Has that Secret, or refuses; Leases it refuses in any case."""
+
+    async def get(self, res, name, *, namespace, **_):
+        if res is LEASES:
+            raise Forbidden("not yours")
+        return await super().get(res, name, namespace=namespace)
 
 
 def encoded(data):
@@ -44,9 +55,16 @@ async def test_where_there_are_none_for_us_we_do_without(refusal):
 
 
 @pytest.mark.parametrize("broken", [{"tls.key": None}, {"tls.key": "%"}], ids=["missing", "not base64"])
-async def test_broken_ones_are_told(broken, capsys):
+async def test_broken_ones_are_told(broken):
     data = {name: value for name, value in (encoded(DATA) | broken).items() if value is not None}
-    with pytest.raises(typer.Exit):
+    with pytest.raises(PeerUnavailable, match=r"secret kai/kai-cli-grpc-tls-secret has no usable tls\.key"):
         async with credentials.of_installation(FakeClient(data), namespace="kai"):
             pytest.fail("they cannot be used")
-    assert "secret kai/kai-cli-grpc-tls-secret has no usable tls.key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("answer", [{}, Forbidden("not yours")], ids=["broken", "not ours"])
+async def test_what_can_do_without_the_scheduler_does(answer):
+    """Whoever may list queues need not be allowed to read what is of the installation."""
+    target, client = Target(namespace="kai"), Installation(answer)
+    assert await target.shares(client) is None
+    assert await target.line(client) is None
