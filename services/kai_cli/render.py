@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +28,7 @@ from kai.operands import (
     rivals,
 )
 from kai.operands.certificates import WEBHOOKS
+from kai.operands.spec.config import name_of
 from kai_cli import output
 from kai_cli.files import text_of
 from kai_cli.new_secrets import new_secrets
@@ -54,7 +56,8 @@ def render(
     ] = False,
     openshift: Annotated[bool, typer.Option("--openshift", help="The cluster gives out user ids.")] = False,
     api_server_port: Annotated[
-        list[int] | None, typer.Option(help="Port of the API server, which closes what else goes out.")
+        list[int] | None,
+        typer.Option(min=1, max=65535, help="Port of the API server, which closes what else goes out."),
     ] = None,
     registry: Annotated[str, typer.Option(help="Where images are that the Config does not place.")] = (
         _DEFAULTS.repository
@@ -75,7 +78,7 @@ def render(
     try:
         config, shards = _read_all(each for path in files for each in _documents(text_of(path)))
         trust = {WEBHOOKS: ca_bundle.read_text()} if ca_bundle else {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise output.fail(f"cannot read the manifests: {error}") from error
     except InvalidSpec as error:
         raise output.fail("\n".join(f"{error.name}: {problem}" for problem in error.problems)) from error
@@ -105,7 +108,8 @@ def _documents(text: str) -> Iterator[Any]:
     """All objects of a file; kubectl prints several as one List."""
     for each in filter(None, yaml.safe_load_all(text)):
         listed = isinstance(each, dict) and each.get("kind") == "List"
-        yield from (each.get("items") or ()) if listed else (each,)
+        items = each.get("items") if listed else [each]
+        yield from items if isinstance(items, list) else ()
 
 
 def _read_all(documents: Iterable[Any]) -> tuple[ConfigSpec, list[Shard]]:
@@ -118,10 +122,13 @@ def _read_all(documents: Iterable[Any]) -> tuple[ConfigSpec, list[Shard]]:
     configs = [each for each in ours if each.get("kind") == "Config"]
     if len(configs) != 1:
         raise output.fail(f"the files have {len(configs)} objects of kind Config; give one", status=2)
-    if (name := (configs[0].get("metadata") or {}).get("name")) != CONFIG_NAME:
-        raise output.fail(f"the Config is called {name}; only {CONFIG_NAME} counts", status=2)
+    if (name := name_of(configs[0])) != CONFIG_NAME:
+        raise output.fail(f"the Config is called {name!r}; only {CONFIG_NAME} counts", status=2)
     config = read_config(configs[0])
     shards = [read_shard(each, config) for each in ours if each.get("kind") == "SchedulingShard"]
+    for name, times in Counter(shard.name for shard in shards).items():
+        if times > 1:
+            raise output.fail(f"the files have {times} SchedulingShards called {name}; give one", status=2)
     for name, problem in rivals(shards).items():
         raise InvalidSpec(f"SchedulingShard {name}", [problem])
     return config, shards
@@ -134,7 +141,7 @@ def _is_ours(document: Manifest) -> bool:
         return True
     meant = spelling.nearest(kind, _READ)
     if version == _VERSION or (meant and spelling.nearest(version, [_VERSION])):
-        name = (document.get("metadata") or {}).get("name", "")
+        name = name_of(document)
         read = ", ".join(f"{_VERSION} {each}" for each in _READ)
         raise output.fail(f"{version} {kind} {name} is not known; known: {read}", status=2)
     return False

@@ -108,6 +108,13 @@ def test_a_kind_that_the_cluster_is_said_to_have_is_rendered(tmp_path):
         ([CONFIG, SHARD, {**SHARD, "metadata": {"name": "b"}}], (), 1, "SchedulingShard b: spec.partition"),
         ([CONFIG, {**SHARD, "kind": "SchedulngShard"}], (), 2, "v1 SchedulngShard default is not known"),
         ([CONFIG, {**SHARD, "apiVersion": "kai.schedular/v1"}], (), 2, "known: kai.scheduler/v1 Config"),
+        ([{**CONFIG, "metadata": "kai-config"}], (), 2, "the Config is called ''; only kai-config counts"),
+        ([{"kind": "List", "items": 3}], (), 2, "the files have 0 objects of kind Config"),
+        ([CONFIG, {**SHARD, "kind": "Shard", "metadata": []}], (), 2, "v1 Shard is not known"),
+        ([CONFIG, SHARD, SHARD], (), 2, "the files have 2 SchedulingShards called default; give one"),
+        ([CONFIG, {**SHARD, "metadata": {}}], (), 1, "metadata.name is ''; a Service is named after it"),
+        ([CONFIG, {**SHARD, "metadata": {"name": "Pool_1"}}], (), 1, "write lower-case letters, digits"),
+        ([CONFIG], ("--api-server-port", "70000"), 2, "less than or equal to"),
         ([CONFIG], ("--served", "Pod"), 2, "--served Pod: there are ServiceMonitor"),
         ([CONFIG], ("--ca-bundle", "/nowhere"), 1, "cannot read the manifests"),
     ],
@@ -120,4 +127,5 @@ def test_what_cannot_be_rendered_is_told(tmp_path, documents, arguments, status,
 
 def test_a_file_that_is_not_there_or_no_yaml_is_told(tmp_path):
     assert "cannot read the manifests" in render("-f", str(tmp_path / "none.yaml")).stderr
-    assert "cannot read the manifests" in render("-f", "-", given="a: [").stderr
+    for text in ("a: [", "[" * 5000):
+        assert "cannot read the manifests" in render("-f", "-", given=text).stderr

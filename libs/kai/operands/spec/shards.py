@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -33,6 +34,7 @@ _TAKEN: Final = frozenset(
         "queue-controller",
     }
 )
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _MIN_RUNTIME: Final = "minruntime"
 
 
@@ -111,6 +113,10 @@ def read_shard(manifest: Mapping[str, Any], config: ConfigSpec) -> Shard:
         Place("metadata.name", problems).complain(
             f"is {name}; a Service and volumes are named after it, so it has no dots: write "
             f"{name.replace('.', '-')}"
+        )
+    elif not _NAME.fullmatch(name):  # which no API server takes, but a file may have
+        Place("metadata.name", problems).complain(
+            f"is {name!r}; a Service is named after it: write lower-case letters, digits and -"
         )
     if problems:
         raise InvalidSpec(f"SchedulingShard {name}", problems)
