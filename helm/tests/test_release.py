@@ -210,6 +210,19 @@ async def test_a_config_of_ones_own_is_left_alone(release):
     assert await release.config()
 
 
+async def test_a_config_that_becomes_ones_own_is_not_deleted_with_all_that_is_made_of_it(release):
+    await release.install()
+    own = {"kaiConfigDeployer": {"enabled": False}}
+    with pytest.raises(AssertionError, match="kubectl annotate config kai-config"):
+        await release.helm("upgrade", "kai", str(CHART), "--values", "-", values=JOBLESS | own)
+    before = await release.config()
+    keep = {"metadata": {"annotations": {"helm.sh/resource-policy": "keep"}}}
+    await release.client.patch(CONFIGS, CONFIG_NAME, keep)
+    for _ in range(2):
+        await release.upgrade(**own)
+        assert (await release.config())["metadata"]["uid"] == before["metadata"]["uid"]
+
+
 async def test_what_users_have_made_of_the_default_queues_survives_an_upgrade(release):
     await release.install()
     limit = {"spec": {"resources": {"gpu": {"limit": 3}}}}

@@ -13,6 +13,14 @@ default, and what to do instead. Nothing of it is taken and ignored.
 - {path: global.nvFractions.set, idle: [false], instead: "it needs an operator of NVIDIA's that is not part of this chart; set global.gpuSharingMode to NonMemoryEnforced, HamiCore or Disabled"}
 {{- end -}}
 
+{{/* "true" where helm would delete the Config that is in force, since the release has none any more. */}}
+{{- define "kai.losesConfig" -}}
+{{- if and .Release.IsUpgrade (not .Values.kaiConfig.render) (not .Values.kaiConfigDeployer.enabled) (.Capabilities.APIVersions.Has "kai.scheduler/v1/Config") -}}
+{{- $there := dig "metadata" "annotations" dict (lookup "kai.scheduler/v1" "Config" "" "kai-config" | default dict) -}}
+{{- if and (eq (get $there "meta.helm.sh/release-name") .Release.Name) (ne (get $there "helm.sh/resource-policy") "keep") -}}true{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Fails with all that is refused. */}}
 {{- define "kai.refuse" -}}
 {{- $told := list -}}
@@ -36,6 +44,9 @@ default, and what to do instead. Nothing of it is taken and ignored.
 {{- end -}}
 {{- if and .Values.kaiConfig.render .Values.kaiConfigDeployer.enabled -}}
   {{- $told = append $told "kaiConfig.render and kaiConfigDeployer.enabled are both true: either has kai-config made; set one of them to false" -}}
+{{- end -}}
+{{- if include "kai.losesConfig" . -}}
+  {{- $told = append $told "kaiConfig.render and kaiConfigDeployer.enabled are both false, and kai-config is a part of this release: helm would delete it, and with it all that the operator made of it, volumes included; to have it stay, and be yours, run first: kubectl annotate config kai-config helm.sh/resource-policy=keep" -}}
 {{- end -}}
 {{- if and .Values.global.gpuSharing (eq (.Values.global.gpuSharingMode | default "") "Disabled") -}}
   {{- $told = append $told "global.gpuSharing is true and global.gpuSharingMode is Disabled: one switches on what the other switches off; remove one of them" -}}
