@@ -14,6 +14,7 @@ import pytest
 from kai.config.plugin_table import DEFAULT_PLUGINS, PLUGINS
 from kai.engine import SchedulerConfig
 from kai.model.documents import load_written
+from kai.operands import read_config
 from kai.runtime import ServiceSettings
 from kai_admission.settings import AdmissionSettings
 from kai_local.box.options import ClusterOptions
@@ -210,3 +211,20 @@ def test_admission_gives_priorities_of_the_system_to_the_namespaces_to_which_the
     assert admission == scheduler
     facts = AdmissionSettings(**dict(zip(keys, admission, strict=True))).known_names
     assert set(facts.system_namespaces) == {"kube-system", *scheduler}
+
+
+@pytest.mark.parametrize(
+    ("certificates", "before"),
+    [
+        ({}, "2928h"),
+        ({"validDays": 90}, "720h"),
+        ({"validDays": 90, "renewAfterDays": 80}, "240h"),
+        ({"validDays": 1}, "8h"),
+        ({"validDays": 1, "renewAfterDays": 1}, "8h"),
+    ],
+)
+def test_certificates_are_renewed_well_before_they_end(helm, certificates, before):
+    """Who shortens their time alone need not know after how long a longer one is renewed."""
+    config = helm.chart(values={"certificates": certificates}).one("Config", "kai-config")
+    assert config["spec"]["certificates"]["renewBefore"] == before
+    read_config(config)

@@ -44,6 +44,17 @@ vpa: {{- toYaml . | nindent 2 }}
 {{/* A number of days as a duration. */}}
 {{- define "kai.days" -}}{{ mul 24 (int .) }}h{{- end -}}
 
+{{/* How long before their end certificates are renewed: days are left, else a third of their time. */}}
+{{- define "kai.renewBefore" -}}
+{{- $valid := int .validDays -}}
+{{- $after := int .renewAfterDays -}}
+{{- if and $after (lt $after $valid) -}}
+{{- include "kai.days" (sub $valid $after) -}}
+{{- else -}}
+{{- div (mul 24 $valid) 3 }}h
+{{- end -}}
+{{- end -}}
+
 {{/* What a Config says. */}}
 {{- define "kai.configSpec" -}}
 {{- $root := . -}}
@@ -214,7 +225,7 @@ redis:
 networkPolicy: {{- toYaml $v.networkPolicy | nindent 2 }}
 certificates:
   lifetime: {{ include "kai.days" $v.certificates.validDays }}
-  renewBefore: {{ include "kai.days" (max 1 (sub (int $v.certificates.validDays) (int $v.certificates.renewAfterDays))) }}
+  renewBefore: {{ include "kai.renewBefore" $v.certificates }}
   authorityLifetime: {{ include "kai.days" (max (int $v.certificates.authorityValidDays) (add 1 (int $v.certificates.validDays))) }}
   existing: {{- toYaml $v.certificates.existing | nindent 4 }}
 defaultPriorityClasses: {enabled: {{ $v.defaultPriorityClasses.enabled }}}
