@@ -40,6 +40,7 @@ _LOADER_ERRORS = (
     TypeError,
     KeyError,
     AttributeError,
+    RecursionError,
 )
 
 
@@ -221,12 +222,31 @@ async def _load_file(paths: str, context: str | None, configuration: Configurati
         await loader.load_and_set(configuration)
     except _LOADER_ERRORS as error:
         raise KubeConfigError(f"kubeconfig {paths} cannot be used: {error}") from error
-    if not urlsplit(configuration.host).hostname:
-        raise KubeConfigError(f"kubeconfig {paths} names no server in its current context")
+    _check(configuration, paths)
     plugin = loader._user is not None and "exec" in loader._user
     if plugin and not configuration.api_key and not configuration.cert_file:
         raise KubeConfigError(f"kubeconfig {paths}: its exec plugin gave no credentials; run it by hand")
     return str(loader.current_context["context"].get("namespace") or _DEFAULT_NAMESPACE)
+
+
+def _check(configuration: Configuration, paths: str) -> None:
+    """What the loader takes as it is written, though nobody can connect with it."""
+    try:
+        host = urlsplit(configuration.host).hostname
+    except ValueError as error:
+        raise KubeConfigError(
+            f"kubeconfig {paths} cannot be used: server {configuration.host!r}: {error}"
+        ) from error
+    if not host:
+        raise KubeConfigError(f"kubeconfig {paths} names no server in its current context")
+    for field, given in (
+        ("proxy-url", configuration.proxy),
+        ("tls-server-name", configuration.tls_server_name),
+    ):
+        if given and not isinstance(given, str):
+            raise KubeConfigError(
+                f"kubeconfig {paths} cannot be used: {field} is {given!r}; it must be a text"
+            )
 
 
 def _some_file_exists(paths: str) -> bool:

@@ -232,6 +232,15 @@ def test_paths_name_group_version_namespace_and_subresource():
 
 
 # --- configuration and credentials ---------------------------------------------------------------
+#: A kubeconfig of one cluster, of which something is to be said.
+A_CONTEXT = """\
+current-context: a
+contexts: [{{name: a, context: {{cluster: a, user: a}}}}]
+clusters: [{{name: a, cluster: {{{}}}}}]
+users: [{{name: a, user: {{}}}}]
+"""
+
+
 @pytest.fixture
 def no_environment(monkeypatch):
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
@@ -245,7 +254,12 @@ def no_environment(monkeypatch):
         ("{", "cannot be used"),
         ("current-context: a", "cannot be used"),
         ("[1]", "cannot be used"),
+        ("[" * 5000, "cannot be used"),
+        (A_CONTEXT.format("server: 'https://[fd00::1:6443'"), "cannot be used: server 'https://"),
+        (A_CONTEXT.format("server: https://x, proxy-url: 5"), "cannot be used: proxy-url is 5"),
+        (A_CONTEXT.format("server: https://x, tls-server-name: 5"), "cannot be used: tls-server-name is 5"),
     ],
+    ids=lambda given: str(given)[:40],
 )
 async def test_a_broken_kubeconfig_is_named(tmp_path, no_environment, content, said):
     path = tmp_path / "config"
