@@ -81,7 +81,7 @@ class Passing:
                 if streams and response.status == 200:
                     return PassedStream(response)
                 async with response:
-                    return _as_answered(response, await response.content.read(_MOST_BYTES))
+                    return _as_answered(response, await _whole(response))
         except (aiohttp.ClientError, ssl.SSLError, OSError, TimeoutError) as error:
             _log.warning("who leads cannot be asked", host=host, port=self._port, reason=str(error))
             raise Problem(
@@ -143,6 +143,20 @@ class PassedStream(Streamed):
             except (aiohttp.ClientError, ConnectionError, TimeoutError):
                 if request.transport is not None:
                     request.transport.abort()
+
+
+async def _whole(response: aiohttp.ClientResponse) -> bytes:
+    """All of an answer, however many pieces it comes in: a single read gives what is there by then."""
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > _MOST_BYTES:
+            raise Problem(
+                Trouble.NO_STATE,
+                f"{_BY_ITSELF}; the answer of the one that leads has more than {_MOST_BYTES >> 20} MiB, "
+                "ask for less",
+            )
+    return bytes(body)
 
 
 def _as_answered(response: aiohttp.ClientResponse, body: bytes) -> web.Response:

@@ -81,6 +81,23 @@ async def test_a_question_is_answered_by_who_leads(replicas, boss):
             assert document == (await leader.call(f"/api/v1/{path}", boss))[2]
 
 
+async def test_a_long_answer_comes_whole(replicas, watched, boss):
+    await watched.cycle(*(a_job(f"waits-{number:04}", gpus=16) for number in range(1000)))
+    plain = {"Accept-Encoding": "identity"}
+    async with replicas.both() as (asked, leader):
+        _, _, whole = await leader.fetched("/api/v1/live/waiting", boss, headers=plain, limit=1000)
+        assert len(whole) > 200_000
+        status, _, handed_on = await asked.fetched("/api/v1/live/waiting", boss, headers=plain, limit=1000)
+        assert (status, handed_on) == (200, whole)
+
+
+async def test_an_answer_that_is_too_long_is_none(replicas, boss, monkeypatch):
+    monkeypatch.setattr("kai_insight.http.passing._MOST_BYTES", 100)
+    async with replicas.both() as (asked, _):
+        status, code, message = await asked.refused("live/cluster", boss)
+        assert (status, code, "ask for less" in message) == (503, "noState", True)
+
+
 async def test_changes_come_from_who_leads(replicas, watched, boss):
     async with replicas.both() as (asked, _):
         _, _, frame = await asked.call("/api/v1/live/cluster", boss)
