@@ -19,12 +19,15 @@ from kai.wire.channel import TlsFiles
 from kai.wire.permissions import Role, identity
 from kai_insight.http.problems import Problem, Trouble
 from kai_insight.http.streams import Streamed
+from kai_insight.live.shard import HEARTBEAT_SECONDS
 
 #: So long it is believed who leads.
 _KNOWN_SECONDS: Final = 2.0
 #: How long it may take to reach who leads, and until he begins to answer.
 _CONNECT_SECONDS: Final = 3.0
 _ANSWER_SECONDS: Final = 18.0
+#: Of three heartbeats one comes, as long as who leads is there.
+_SILENCE_SECONDS: Final = 3 * HEARTBEAT_SECONDS
 #: An answer is no longer.
 _MOST_BYTES: Final = 64 << 20
 #: What comes from another replica is not handed on again.
@@ -44,16 +47,25 @@ class Passing:
 
     Args:
         tls: how we know each other; None where the server speaks without.
+        silence: seconds after which a leader that tells nothing, on a stream, is not listened to any more.
     """
 
     def __init__(
-        self, client: KubeClient, *, lease: str, namespace: str, listen: str, tls: TlsFiles | None
+        self,
+        client: KubeClient,
+        *,
+        lease: str,
+        namespace: str,
+        listen: str,
+        tls: TlsFiles | None,
+        silence: float = _SILENCE_SECONDS,
     ) -> None:
         self._client = client
         self._lease = lease
         self._namespace = namespace
         self._port = split_address(listen)[1]
         self._tls = tls
+        self._silence = silence
         self._session: aiohttp.ClientSession | None = None
         self._context: tuple[float, ssl.SSLContext] | None = None
         self._known: tuple[float, str] | None = None
@@ -107,8 +119,13 @@ class Passing:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            limits = aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS)
-            self._session = aiohttp.ClientSession(auto_decompress=False, timeout=limits)
+            limits = aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS, sock_read=self._silence)
+            # Each stream keeps a connection. How many there may be says who leads, and how many questions
+            # whoever is asked: a bound here would let questions wait for a stream to end.
+            connections = aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(
+                auto_decompress=False, timeout=limits, connector=connections
+            )
         return self._session
 
     def _ssl(self) -> ssl.SSLContext:
