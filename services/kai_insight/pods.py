@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from kai.history.records import Ending
+from kai.history.records import NAME_CHARACTERS, Ending, cut
 from kai.model import names
 from kai.model.faults import OutOfBounds
 from kai.model.objects import (
@@ -120,6 +120,11 @@ class Placed:
     #: ``namespace/name`` of its resource claims.
     claims: tuple[str, ...]
 
+    @property
+    def group_name(self) -> str:
+        """The name of its pod group as it is kept: anybody may write anything into the annotation."""
+        return cut(self.group.rpartition("/")[2], NAME_CHARACTERS)
+
     def holds(self, devices: Devices) -> Amounts:
         """What it holds of its node."""
         shared = self.share.gpus(devices.memory_mib(self.node)) if self.share is not None else None
@@ -159,7 +164,8 @@ def placed(pod: PodRecord) -> Placed | None:
 
 def user_of(owned: ApiObject) -> str:
     """Whose work it is, as it says itself; empty where it does not."""
-    return owned.labels.get(names.USER_KEY) or owned.annotations.get(names.USER_KEY, "")
+    said = owned.labels.get(names.USER_KEY) or owned.annotations.get(names.USER_KEY, "")
+    return cut(said, NAME_CHARACTERS)
 
 
 def _bound(status: _PodStatus) -> float:

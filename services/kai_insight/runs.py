@@ -175,7 +175,7 @@ class RunLedger:
             created=pod.created or began,
             namespace=pod.namespace,
             pod=pod.name,
-            pod_group=pod.group.rpartition("/")[2],
+            pod_group=pod.group_name,
             queue=group.queue,
             user_name=group.user or pod.user,
             workload=group.workload,
@@ -193,7 +193,7 @@ class RunLedger:
         held = pod.holds(self._surroundings.devices)
         changed = replace(
             run,
-            pod_group=pod.group.rpartition("/")[2],
+            pod_group=pod.group_name,
             node=pod.node,
             cpu_millis=held.cpu_millis,
             memory_bytes=held.memory_bytes,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Final
 
+from kai.history.records import NAME_CHARACTERS, cut
 from kai.kube.reflector import Change, Removed, Upserted
 from kai.live.groups import workload_of
 from kai.model.dra import ResourceClaim
@@ -69,7 +70,8 @@ class Surroundings:
 
 
 def _group(group: PodGroup) -> Group:
-    return Group(intern(group.spec.queue), workload_of(group), intern(user_of(group)))
+    queue, workload = (cut(each, NAME_CHARACTERS) for each in (group.spec.queue, workload_of(group)))
+    return Group(intern(queue), workload, intern(user_of(group)))
 
 
 def _note(known: dict[str, int], key: str, value: int | None) -> None:

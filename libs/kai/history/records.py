@@ -14,6 +14,8 @@ from kai.history.databases import Value
 
 #: Of a message so many characters are kept.
 MESSAGE_CHARACTERS: Final = 1000
+#: Of a name so many: Kubernetes has no longer ones, before which a kind may stand.
+NAME_CHARACTERS: Final = 320
 _MEANING: Final = "meaning"
 
 
@@ -176,9 +178,9 @@ AnyRecord: TypeAlias = Run | Taking | Cycle | Decision | QueueState
 RECORDS: Final[tuple[type[AnyRecord], ...]] = (Run, Taking, Cycle, Decision, QueueState)
 
 
-def cut(text: str) -> str:
-    """A message as it is kept. PostgreSQL has no NUL in texts."""
-    return text.replace("\0", "")[:MESSAGE_CHARACTERS]
+def cut(text: str, most: int = MESSAGE_CHARACTERS) -> str:
+    """A text as it is kept. PostgreSQL has no NUL in texts."""
+    return text.replace("\0", "")[:most]
 
 
 def columns(kind: type[AnyRecord]) -> tuple[str, ...]:

@@ -47,9 +47,10 @@ def a_pod(name="a", *, bound=None, phase="Running", ended=None, group="train", g
     }
 
 
-def a_group(name="train", *, queue="research", user="ada"):
-    owners = [{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": "j", "controller": True}]
-    metadata = {"name": name, "namespace": "team", "labels": {"user": user}, "ownerReferences": owners}
+def a_group(name="train", *, queue="research", user="ada", owner="", annotations=None):
+    made = {"apiVersion": "batch/v1", "kind": "Job", "name": owner or name, "uid": "j", "controller": True}
+    metadata = {"name": name, "namespace": "team", "labels": {"user": user}, "ownerReferences": [made]}
+    metadata |= {"annotations": annotations or {}}
     return {"metadata": metadata, "spec": {"queue": queue}}
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from kai.history.records import Run
+from kai.history.records import NAME_CHARACTERS, Run, values
 from kai.kube.reflector import Upserted
 from kai.model.objects import Node
 from kai_insight.runs import EVICTION_SECONDS
@@ -24,6 +24,20 @@ def test_a_run_begins_when_its_pod_was_bound_and_says_whose_it_is(begun):
     assert (run.queue, run.user_name, run.workload) == ("research", "ada", "Job/train")
     assert (run.cpu_millis, run.memory_bytes, run.gpus) == (1500, 2**30, 1.0)
     assert run.created == NOON - 60
+
+
+@pytest.mark.parametrize("said", ["a\0b", "a" * 200_000])
+def test_what_anybody_wrote_is_kept_only_as_far_as_a_store_takes_it(begun, said):
+    """A text that a store refuses would be tried again for ever, and keep all others waiting."""
+    begun.group("odd", queue=said, user="", annotations={"user": said}, owner=said)
+    begun.pod("of-odd", bound=5, group="odd")
+    begun.pod("alone", bound=5, group=said, annotations={"user": said})
+    for run in begun.of(Run):
+        texts = [each for each in values(run) if isinstance(each, str)]
+        assert all("\0" not in each and len(each) <= NAME_CHARACTERS for each in texts)
+    (run,) = (each for each in begun.of(Run) if each.pod == "of-odd")
+    assert all(each.startswith("a") for each in (run.queue, run.user_name))
+    assert run.workload.startswith("Job/a")
 
 
 def test_a_part_of_a_gpu_counts_by_portion_and_by_memory(begun):
