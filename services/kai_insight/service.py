@@ -74,8 +74,9 @@ class InsightService:
             forecasts=forecasts,
             state=work.state,
         )
+        history = HistoryServicer(database, forecasts)
         try:
-            async with self._served(host, database, forecasts, verdicts) as port:
+            async with self._served(host, history, VerdictServicer(verdicts)) as port:
                 reached = advertised_host(settings.advertise_host, listen=settings.grpc_listen)
                 elector = host.elector(LEASE, endpoint=f"{reached}:{port}")
                 await host.until_stopping(
@@ -84,6 +85,7 @@ class InsightService:
         except CannotListen as error:
             raise FatalError(str(error)) from error
         finally:
+            history.close()
             knowledge.close()
             database.close()
 
@@ -115,9 +117,8 @@ class InsightService:
         yield server.run()
 
     def _served(
-        self, host: Host, database: Database, forecasts: Forecasts, verdicts: Verdicts
+        self, host: Host, history: HistoryServicer, told: VerdictServicer
     ) -> AbstractAsyncContextManager[int]:
-        history, told = HistoryServicer(database, forecasts), VerdictServicer(verdicts)
         return serve(
             self.settings.grpc_listen,
             [

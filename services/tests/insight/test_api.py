@@ -1,10 +1,13 @@
 """What is asked over gRPC is answered from the store, and what cannot be is said why."""
 
+import asyncio
+import threading
 from contextlib import asynccontextmanager
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from deadlines import within
 from kai.history.addresses import open_database
 from kai.history.questions import Selection
 from kai.history.records import RECORDS, Cycle, Run, Taking
@@ -14,6 +17,7 @@ from kai.wire.errors import PeerUnavailable
 from kai.wire.history import HistoryClient
 from kai.wire.history_codec import CALLS
 from kai.wire.serving import serve
+from kai.wire.v1 import history_pb2 as pb
 from kai.wire.v1.history_pb2_grpc import HistoryServiceStub, add_HistoryServiceServicer_to_server
 from kai_insight import servicer
 from kai_insight.forecasts import Forecasts
@@ -117,6 +121,31 @@ async def test_a_forecast_is_kept_and_how_others_held_is_told(database, store):
         assert (again.decided50, again.held50, again.decided90) == (1, 0, 0)
         with pytest.raises(PeerUnavailable, match="numbers that are not negative"):
             await history.keep_forecast(namespace="team", pod_group="pg", at=1.0, p50=-1.0, p90=None)
+
+
+async def test_who_asks_and_goes_takes_no_threads_from_who_records(database):
+    """A question that nobody waits for any more keeps its thread until the store answers."""
+    under_way, answers_again = [], threading.Event()
+
+    def read(work):
+        under_way.append(work)
+        answers_again.wait()
+
+    database.read = read
+    servicer = HistoryServicer(database, Forecasts(ForecastMetrics(CollectorRegistry())))
+    try:
+        for _ in range(50):
+            asks = asyncio.create_task(servicer.GetCycles(pb.Selection(), None))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            asks.cancel()
+            await asyncio.gather(asks, return_exceptions=True)
+        assert under_way
+        async with within("who records gets a thread"):
+            await asyncio.to_thread(lambda: None)
+    finally:
+        answers_again.set()
+        servicer.close()
 
 
 async def test_a_store_that_does_not_answer_is_told_at_once(tmp_path):
