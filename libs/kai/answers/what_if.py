@@ -33,7 +33,7 @@ class MoveToQueue:
 
     def command(self, state: ClusterState) -> str | None:
         """A label of the workload that the group has, and a patch of the group."""
-        label = f"label {{}} {names.QUEUE_LABEL}={self.queue} --overwrite"
+        label = f"label {{}} {state.params.queue_label_key}={self.queue} --overwrite"
         return on_owner(state, self.group, label, {"queue": self.queue})
 
     def make(self, journal: Journal) -> None:

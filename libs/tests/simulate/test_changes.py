@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from kai.answers.what_if import MoveToQueue
 from kai.engine import Engine
 from kai.model import names
 from kai.model.objects import OwnerReference, Taint
@@ -31,7 +32,7 @@ from kai.simulate.changes import (
 )
 from kai.snapshot import codec
 from kai.snapshot.rows import Past
-from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.state import ClusterState, Kind, StateParams
 from libs.tests.engine.builders import NOW, a_group, a_node, a_pod, a_queue, a_state
 from libs.tests.engine.random_worlds import fuzz, random_objects
 from libs.tests.simulate.changing import a_change
@@ -275,6 +276,47 @@ def test_commands_are_for_what_made_a_group() -> None:
     assert RemoveWorkload(group="default/job").command(state) == (
         "kubectl delete pytorchjob.kubeflow.org/job -n default"
     )
+
+
+def _of_a_deployment(name: str = "web") -> list[object]:
+    """A pod and its own group, as the pod-grouper makes it for each pod of a Deployment."""
+    group, pod = _job("pg-web-x", spec={"node_selector": {"zone": "c"}})
+    owner = OwnerReference(api_version="v1", kind="Pod", name="web-x", uid="x", controller=True)
+    group.metadata.owner_references = [owner]
+    group.metadata.annotations = {names.TOP_OWNER_METADATA: f"name: {name}\nkind: Deployment\n"}
+    return [group, pod]
+
+
+def test_what_a_deployment_makes_next_is_changed_with_what_it_has_made() -> None:
+    state = _cluster(*_of_a_deployment())
+    made_of_it = "deployment/web pod/web-x"
+    assert SetPriority(group="default/pg-web-x", priority_class="build").command(state) == (
+        f"kubectl label {made_of_it} priorityClassName=build --overwrite -n default && "
+        "kubectl patch podgroup/pg-web-x -n default --type=merge "
+        """-p '{"spec": {"priorityClassName": "build"}}'"""
+    )
+    assert MoveToQueue(group="default/pg-web-x", queue="other").command(state) == (
+        f"kubectl label {made_of_it} kai.scheduler/queue=other --overwrite -n default && "
+        """kubectl patch podgroup/pg-web-x -n default --type=merge -p '{"spec": {"queue": "other"}}'"""
+    )
+    assert DropConstraint(group="default/pg-web-x", constraint="node selector").command(state) == (
+        "kubectl patch deployment/web -n default --type=merge "
+        """-p '{"spec": {"template": {"spec": {"nodeSelector": null}}}}'"""
+    )
+
+
+def test_the_label_that_names_queues_is_that_of_the_installation() -> None:
+    state = ClusterState(StateParams(queue_label_key="example.com/queue"))
+    state.load(
+        (kind, obj)
+        for kind, obj in (
+            (Kind.QUEUE, a_queue("team")),
+            *((Kind.POD_GROUP, each) for each in _of_a_deployment()[:1]),
+        )
+    )
+    command = MoveToQueue(group="default/pg-web-x", queue="team").command(state)
+    assert command is not None
+    assert "label deployment/web pod/web-x example.com/queue=team --overwrite" in command
 
 
 @pytest.mark.parametrize(

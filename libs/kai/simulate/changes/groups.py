@@ -10,6 +10,7 @@ import msgspec
 from kai.model import names, spelling
 from kai.model.objects import PodGroup
 from kai.model.rules.priorities import PREEMPTIBILITIES
+from kai.model.rules.top_owner import top_owner
 from kai.simulate.changes.change import ChangeRefused, job_of, patch
 from kai.simulate.journal import Journal
 from kai.snapshot.kinds import Kind
@@ -138,20 +139,29 @@ def _owner(state: ClusterState, key: str) -> Any:
     return owners[0] if owners else None
 
 
+def deployment_of(state: ClusterState, key: str) -> str | None:
+    """The Deployment of whose pods each is a group of its own, as kubectl is told of it; None: of none."""
+    owner, top = _owner(state, key), top_owner(_object(state, job_of(state, key)))
+    of_a_pod = owner is not None and owner.kind == "Pod"
+    return resource_of(top.kind, "", top.name) if of_a_pod and top and top.kind == "Deployment" else None
+
+
 def on_owner(state: ClusterState, key: str, words: str, spec: dict[str, Any]) -> str:
     """What is done to the group, and to the workload that it was made of where there is one.
 
     Both, since they hold for different things: nobody looks at a workload again while its pods stay as they
     are, and some fields of a group that is there are never touched; but the groups of pods to come, and all
-    that is brought up to date with the workload, follow from its labels and annotations.
+    that is brought up to date with the workload, follow from its labels and annotations. Those of a
+    Deployment come before those of its pods, which stay as long as these do.
     """
     job = job_of(state, key)
     group = patch(f"podgroup/{job.name}", job.namespace, {"spec": spec})
     owner = _owner(state, key)
     if owner is None:
         return group
-    target = resource_of(owner.kind, owner.api_version, owner.name)
-    return f"kubectl {words.format(target)} -n {job.namespace} && {group}"
+    own = resource_of(owner.kind, owner.api_version, owner.name)
+    targets = " ".join(filter(None, (deployment_of(state, key), own)))
+    return f"kubectl {words.format(targets)} -n {job.namespace} && {group}"
 
 
 def _replace(journal: Journal, key: str, **fields: Any) -> None:
@@ -161,4 +171,4 @@ def _replace(journal: Journal, key: str, **fields: Any) -> None:
     )
 
 
-__all__ = ["SetMinimum", "SetPreemptibility", "SetPriority", "on_owner", "resource_of"]
+__all__ = ["SetMinimum", "SetPreemptibility", "SetPriority", "deployment_of", "on_owner", "resource_of"]

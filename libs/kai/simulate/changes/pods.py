@@ -12,7 +12,7 @@ from kai.model import names
 from kai.model.objects import Pod, PodSpec, ResourceRequirements, Toleration
 from kai.model.quantity import InvalidQuantity, parse
 from kai.simulate.changes.change import ChangeRefused, job_of, patch
-from kai.simulate.changes.groups import resource_of
+from kai.simulate.changes.groups import deployment_of, resource_of
 from kai.simulate.journal import Journal
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState
@@ -265,9 +265,9 @@ def _change(journal: Journal, group: str, changed: Callable[[PodSpec], PodSpec])
 
 def _on_template(state: ClusterState, group: str, spec: dict[str, Any]) -> str | None:
     job = job_of(state, group)
-    owners = state.group_objects[job.key].metadata.owner_references
-    if not owners or owners[0].kind not in _TEMPLATES:
+    owners = (state.group_objects[job.key].metadata.owner_references or ())[:1]
+    own = (resource_of(each.kind, each.api_version, each.name) for each in owners if each.kind in _TEMPLATES)
+    target = deployment_of(state, group) or next(own, None)
+    if target is None:
         return None
-    owner = owners[0]
-    target = resource_of(owner.kind, owner.api_version, owner.name)
     return patch(target, job.namespace, {"spec": {"template": {"spec": spec}}})
