@@ -1,6 +1,7 @@
 """Changes are made in a state, and taken back exactly, whatever the engine did meanwhile."""
 
 import random
+import shlex
 
 import pytest
 
@@ -303,6 +304,30 @@ def test_what_a_deployment_makes_next_is_changed_with_what_it_has_made() -> None
         "kubectl patch deployment/web -n default --type=merge "
         """-p '{"spec": {"template": {"spec": {"nodeSelector": null}}}}'"""
     )
+
+
+@pytest.mark.parametrize("name", ["x; reboot", "$(reboot)", "it's", "`reboot`"])
+def test_nothing_that_somebody_wrote_into_an_object_is_done_by_a_shell(name: str) -> None:
+    """Whoever makes a pod group chooses the names of its owners; an administrator copies the command."""
+    group, pod = _job("job", pods=1)
+    group.metadata.owner_references = [OwnerReference(api_version="v1", kind="Pod", name=name, uid="x")]
+    group.metadata.annotations = {names.TOP_OWNER_METADATA: f"name: {name}\nkind: Deployment\n"}
+    state = _cluster(group, pod)
+    for change in (
+        SetPriority(group="default/job", priority_class=name),
+        DropConstraint(group="default/job", constraint="node selector"),
+        RemoveWorkload(group="default/job"),
+        AddWorkload(groups=(), pods=(), file=f"{name}.yaml"),
+        SetNodeSelector(group="default/job", label="zone", value=name),
+        DeleteQueue(queue=name),
+        SetBounds(queue=name, bound=Bound.QUOTA, amounts={"gpu": 1}),
+    ):
+        command = change.command(state)
+        assert command is not None
+        words = list(shlex.shlex(command, posix=True, punctuation_chars=True))
+        assert ";" not in words
+        assert "reboot" not in words
+        assert name in " ".join(shlex.split(command))
 
 
 def test_the_label_that_names_queues_is_that_of_the_installation() -> None:

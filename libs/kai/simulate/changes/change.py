@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -61,9 +62,9 @@ def made(state: ClusterState, changes: Sequence[Change]) -> Iterator[Journal]:
 
 
 def patch(resource: str, namespace: str, body: dict[str, Any]) -> str:
-    """The command that merges ``body`` into ``queue/a``; an empty namespace is none."""
+    """The command that merges ``body`` into ``queue/a``, as a shell takes it; an empty namespace is none."""
     where = f" -n {namespace}" if namespace else ""
-    return f"kubectl patch {resource}{where} --type=merge -p '{json.dumps(body)}'"
+    return f"kubectl patch {resource}{where} --type=merge -p {shlex.quote(json.dumps(body))}"
 
 
 def job_of(state: ClusterState, key: str) -> Job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ class SetPriority:
         return on_owner(
             state,
             self.group,
-            f"label {{}} {names.PRIORITY_CLASS_LABEL}={self.priority_class} --overwrite",
+            f"label {{}} {shlex.quote(f'{names.PRIORITY_CLASS_LABEL}={self.priority_class}')} --overwrite",
             {"priorityClassName": self.priority_class},
         )
 
@@ -123,11 +124,10 @@ _BUILT_IN: Final = {
 
 
 def resource_of(kind: str, api_version: str, name: str) -> str:
-    """How kubectl is told of an object: ``job/a``, ``pytorchjob.kubeflow.org/a``."""
-    if kind in _BUILT_IN:
-        return f"{_BUILT_IN[kind]}/{name}"
+    """How kubectl is told of an object in a shell: ``job/a``, ``pytorchjob.kubeflow.org/a``."""
     group = api_version.partition("/")[0] if "/" in api_version else ""
-    return f"{kind.lower()}.{group}/{name}" if group else f"{kind.lower()}/{name}"
+    called = _BUILT_IN.get(kind) or (f"{kind.lower()}.{group}" if group else kind.lower())
+    return shlex.quote(f"{called}/{name}")
 
 
 def _object(state: ClusterState, job: Job) -> PodGroup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -64,7 +65,7 @@ class SetBounds:
         """A patch of the queue."""
         del state
         resources = {name: {self.bound.value: _plain(amount)} for name, amount in self.amounts.items()}
-        return patch(f"queue/{self.queue}", "", {"spec": {"resources": resources}})
+        return patch(shlex.quote(f"queue/{self.queue}"), "", {"spec": {"resources": resources}})
 
     def make(self, journal: Journal) -> None:
         """Put another version of the queue."""
@@ -96,7 +97,7 @@ class DeleteQueue:
     def command(self, state: ClusterState) -> str | None:
         """The deletion."""
         del state
-        return f"kubectl delete queue {self.queue}"
+        return f"kubectl delete queue {shlex.quote(self.queue)}"
 
     def make(self, journal: Journal) -> None:
         """Drop the queue."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -32,7 +33,7 @@ class AddWorkload:
     def command(self, state: ClusterState) -> str | None:
         """How the file is applied; None where there is none."""
         del state
-        return f"kubectl apply -f {self.file}" if self.file else None
+        return f"kubectl apply -f {shlex.quote(self.file)}" if self.file else None
 
     def make(self, journal: Journal) -> None:
         """Put groups and pods."""
