@@ -61,7 +61,7 @@ class Examiner:
 
     @property
     def waiting(self) -> frozenset[PodGroupKey]:
-        """Groups that waited at the last look."""
+        """Groups that waited at the last look; none where nothing can be looked at."""
         return frozenset(self._looked_at)
 
     def take(self, replay: Course) -> Situation | None:
@@ -74,7 +74,8 @@ class Examiner:
             if job.pending or job.gated
         }
         if not self._looked_at or self._is_too_large(len(state.tasks)):
-            self.places = {}
+            # What was found before stands for nothing that is looked at again.
+            self._looked_at, self.places = {}, {}
             return None
         return None if self._is_old(replay, now) else situation_of(replay, now=now)
 

@@ -232,6 +232,22 @@ def test_a_cluster_that_is_too_large_to_copy_is_not_looked_at_and_the_log_says_s
     assert len(logged) == 1
 
 
+async def test_what_was_found_does_not_stand_in_a_cluster_that_has_grown_too_large(recording, registry):
+    verdicts = Verdicts(VerdictMetrics(registry))
+    most = len(recording.state.tasks) + 1
+    examination = Examination(Examiner(most_pods=most), verdicts, interval=0.01)
+    checker = Checker("default", ReplayMetrics(registry), examination=examination)
+    try:
+        checker.put(recording.base())
+        await eventually(lambda: verdicts.of("default").verdicts, lambda found: LARGE in found)
+        for kind, obj in world_of(a_job("more", pods=2), a_node("m", gpus=16)):
+            recording.state.apply(kind, obj)
+        checker.put(recording.base())
+        await eventually(lambda: verdicts.of("default").verdicts, lambda found: found == {})
+    finally:
+        await checker.close()
+
+
 async def test_looks_are_taken_between_cycles_though_none_comes(recording, registry):
     verdicts = Verdicts(VerdictMetrics(registry))
     examination = Examination(Examiner(most_pods=10), verdicts, interval=0.01)
