@@ -70,6 +70,7 @@ class Copies:
         self._now = now
         self._clock = asyncio.get_running_loop().time
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="answers")
+        self._turn = asyncio.Lock()
         self._waiting = 0
         self._kept: _Kept | None = None
         self._forgetting: asyncio.TimerHandle | None = None
@@ -86,8 +87,8 @@ class Copies:
             raise TooManyAsk
         self._waiting += 1
         try:
-            situation = await self._situation(shard)
-            return await self._answered(situation, question)
+            async with self._turn:  # whoever asks meanwhile has the copy of this one, and makes no other
+                return await self._answered(await self._situation(shard), question)
         finally:
             self._waiting -= 1
             self._forget_later()

@@ -1,8 +1,11 @@
 """What is tried on a copy over HTTP: why work waits, when it starts, what would follow from a change."""
 
+import asyncio
+
 import pytest
 
 from kai.model import names
+from kai_insight.live.copies import Copies, situation_of
 from libs.tests.engine.builders import NOW, a_job, a_pod
 from libs.tests.history.builders import a_run
 from services.tests.insight.town import NODES, POD_GROUPS, QUEUES, Told, asking
@@ -185,6 +188,23 @@ async def test_what_takes_too_long_is_told_so_and_leaves_no_trace(tried, boss, m
 async def test_more_questions_than_that_do_not_wait(tried, boss, monkeypatch):
     monkeypatch.setattr("kai_insight.live.copies.MOST_WAITING", 0)
     assert (await tried.refused("live/what-if", boss, change="drain", target="n"))[:2] == (503, "busy")
+
+
+async def test_those_who_ask_at_once_share_a_copy(watched, monkeypatch):
+    """A copy takes as much memory as the cluster itself: six of them are no copy for each who asks."""
+    made = []
+
+    def counted(*args, **more):
+        made.append(args)
+        return situation_of(*args, **more)
+
+    monkeypatch.setattr("kai_insight.live.copies.situation_of", counted)
+    asked = Copies(most_pods=1000)
+    try:
+        found = await asyncio.gather(*(asked.ask(watched.shard, id) for _ in range(6)))
+        assert (len(set(found)), len(made)) == (1, 1)
+    finally:
+        asked.close()
 
 
 # --- health -------------------------------------------------------------------------------------------
