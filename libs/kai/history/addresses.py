@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from kai.history.databases import Database
 from kai.history.errors import InvalidUrl
 from kai.history.postgresql import PostgresqlDriver
 from kai.history.sqlite import SqliteDriver
+
+#: Each would end the part in which it stands.
+_ESCAPED: Final = "write / as %2F, ? as %3F, # as %23, [ as %5B and % as %25 in user, password and names"
 
 
 def open_database(url: str) -> Database:
@@ -21,8 +25,11 @@ def open_database(url: str) -> Database:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise InvalidUrl(f"the address of the history cannot be read: {error}") from None
+    except ValueError:  # whose text may have the password in it
+        raise InvalidUrl(f"the address of the history cannot be read; {_ESCAPED}") from None
+    cut_off = "@" not in parts.netloc and "@" in parts.path + parts.query and parts.scheme != "sqlite"
+    if parts.fragment or cut_off:
+        raise InvalidUrl(f"the address of the history is cut off at a sign; {_ESCAPED}")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.scheme == "sqlite":
         path = unquote(parts.path.removeprefix("/"))

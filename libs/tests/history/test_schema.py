@@ -78,6 +78,21 @@ def test_an_address_that_cannot_be_one_is_told(url, told):
         open_database(url)
 
 
+@pytest.mark.parametrize("between", ["/", "#", "?", "[", "℀"])
+@pytest.mark.parametrize("first", ["secret", "12"])
+def test_a_password_that_no_address_can_hold_is_not_told_but_how_to_write_it(first, between):
+    with pytest.raises(InvalidUrl) as refused:
+        open_database(f"postgresql://kai:{first}{between}rest@host:5432/name")
+    assert first not in str(refused.value)
+    assert "rest" not in str(refused.value)
+    assert "# as %23" in str(refused.value)
+
+
+def test_a_file_whose_name_would_be_cut_off_is_not_taken_for_another():
+    with pytest.raises(InvalidUrl, match="# as %23"):
+        open_database("sqlite:////data/a#b.db")
+
+
 def test_a_server_has_to_show_who_it_is_unless_less_is_asked_for():
     import ssl
 
