@@ -47,7 +47,7 @@ class QueueSampler:
     def sample(self) -> None:
         """Record what differs from the last record, for the time on the grid that was reached last."""
         at = self._now() // self._interval * self._interval
-        if at - self._whole_at >= WHOLE_SECONDS:
+        if not 0 <= at - self._whole_at < WHOLE_SECONDS:  # the clock may have been put back
             self._written, self._whole_at = {}, at
         for shard, shares in self._shares.items():
             for share in shares:

@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 #: A pod that is asked to go so long after its eviction was decided goes for another reason.
 EVICTION_SECONDS: Final = 300.0
+#: A time that lies so far ahead was told by a clock that is wrong, and what is told of it is not believed.
+_AHEAD_SECONDS: Final = 60.0
 #: Runs that ended and evictions that were decided: one may be told before the other, and not so many apart.
 _LATELY: Final = 10_000
 #: Endings of pods that did not tell one themselves: when they went they had been asked to.
@@ -85,7 +87,7 @@ class RunLedger:
         self._open = {run.pod_uid: run for run in running}
         self._begun = True
         for uid in self._open.keys() - self._pods.keys():
-            self._end(uid, at=self._now() if seen is None else seen, ending=Ending.UNSEEN)
+            self._end(uid, at=self._now() if seen is None else min(seen, self._now()), ending=Ending.UNSEEN)
         for pod in list(self._pods.values()):
             # Of one that was recorded before only what comes now is new.
             if pod.uid in self._open or pod.uid not in recorded:
@@ -154,12 +156,17 @@ class RunLedger:
     def _take(self, pod: Placed) -> None:
         run = self._open.get(pod.uid)
         if run is None:
-            self._start(pod, began=pod.bound or self._now())
+            self._start(pod, began=self._moment(pod.bound))
         else:
             self._change(run, pod)
         if pod.ending:
-            self._end(pod.uid, at=pod.ended or self._now(), ending=pod.ending)
+            self._end(pod.uid, at=self._moment(pod.ended), ending=pod.ending)
             self._done(pod.uid)
+
+    def _moment(self, said: float) -> float:
+        """A time that a pod tells; now where it tells none, or the clock of its node is ahead."""
+        now = self._now()
+        return said if 0 < said <= now + _AHEAD_SECONDS else now
 
     def _done(self, uid: str) -> None:
         self._leave(uid)

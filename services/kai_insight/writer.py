@@ -129,7 +129,8 @@ class Writer:
         """Write all that waits; whether the store took it."""
         now = self._now()
         batch = self._buffer.take()
-        if not batch and (now - self._seen_at < SEEN_SECONDS or not self._looking()):
+        lately = 0 <= now - self._seen_at < SEEN_SECONDS  # the clock may have been put back
+        if not batch and (lately or not self._looking()):
             return True
         records = list(batch.values())
         anew = bool(self._state.trouble)

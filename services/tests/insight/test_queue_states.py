@@ -87,6 +87,14 @@ def test_all_are_sampled_once_an_hour(sampled):
     assert sampled.rows() == [("research", 0, 2.0), ("research", 3600, 2.0)]
 
 
+def test_all_are_sampled_again_after_a_clock_was_put_back(sampled):
+    sampled.told(a_share())
+    sampled.at(30 * 86_400)
+    sampled.at(0)
+    sampled.at(3600)
+    assert sampled.rows() == [("research", 30 * 86_400, 2.0), ("research", 0, 2.0), ("research", 3600, 2.0)]
+
+
 def test_one_that_comes_back_within_a_step_writes_the_same_row(sampled):
     second = Sampled()
     for each in (sampled, second):

@@ -65,6 +65,14 @@ def test_what_is_over_is_not_recorded_again_while_its_pod_stays(begun):
     assert begun.records == before
 
 
+def test_a_clock_of_a_node_that_is_hours_ahead_makes_no_run_longer(begun):
+    begun.pod("short", bound=5)
+    begun.clock = NOON + 100
+    begun.pod("short", bound=5, phase="Succeeded", ended=7 * 3600)
+    begun.pod("late", bound=7 * 3600)
+    assert begun.spans() == [("late", 100, None, ""), ("short", 5, 100, "Succeeded")]
+
+
 def test_a_pod_that_is_deleted_ends_its_run_then(begun):
     begun.pod(bound=5)
     begun.clock = NOON + 70
@@ -188,6 +196,7 @@ def test_what_still_runs_after_a_restart_is_the_same_run(begun):
 def test_what_ended_meanwhile_and_is_still_there_tells_when(begun):
     begun.pod(bound=5)
     second = again(begun)
+    second.clock = NOON + 100
     second.pod(bound=5, phase="Failed", ended=75)
     second.begin(running=recorded_by(begun), recorded={"uid-a"}, seen=60)
     assert second.spans() == [("a", 5, 75, "Failed")]
@@ -207,6 +216,14 @@ def test_what_was_evicted_meanwhile_says_so_once_its_scheduler_tells(begun):
     second.begin(running=recorded_by(begun), recorded={"uid-a"}, seen=60)
     second.runs.evicted("uid-a", at=NOON + 65)
     assert second.spans() == [("a", 5, 65, "Evicted")]
+
+
+def test_a_clock_that_was_ahead_when_pods_were_looked_at_last_makes_no_run_longer(begun):
+    begun.pod(bound=5)
+    second = again(begun)
+    second.clock = NOON + 100
+    second.begin(running=recorded_by(begun), recorded={"uid-a"}, seen=7 * 3600)
+    assert second.spans() == [("a", 5, 100, "Unseen")]
 
 
 def test_what_began_meanwhile_is_filled_in_also_where_it_has_ended(seen):

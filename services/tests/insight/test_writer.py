@@ -36,7 +36,7 @@ def disk(monkeypatch):
 
 
 class Writing:
-    def __init__(self, path, *, most=100_000, now=NOON, retention=24 * HOUR):
+    def __init__(self, path, *, most=100_000, now=lambda: NOON, retention=24 * HOUR):
         self.registry = CollectorRegistry()
         metrics = InsightMetrics(self.registry)
         self.database = open_database(f"sqlite:///{path}")
@@ -51,7 +51,7 @@ class Writing:
             interval=0.01,
             retention=retention,
             looking=lambda: True,
-            now=lambda: now,
+            now=now,
         )
 
     def value(self, name, **labels):
@@ -64,6 +64,14 @@ class Writing:
 @pytest.fixture
 def writing(tmp_path):
     return Writing(tmp_path / "history.db")
+
+
+async def test_until_when_things_were_looked_at_follows_a_clock_that_is_put_back(tmp_path):
+    clock = [NOON + HOUR]
+    writing = Writing(tmp_path / "history.db", now=lambda: clock[0])
+    for clock[0] in (NOON + HOUR, NOON):
+        assert await writing.writer.write()
+    assert writing.store.seen() == NOON
 
 
 async def test_what_is_written_is_counted_and_says_until_when(writing):
@@ -133,7 +141,7 @@ async def test_after_a_loss_writing_ends_once_the_rest_is_written(tmp_path):
 
 
 async def test_what_is_too_old_is_removed_and_what_lasts_stays(tmp_path):
-    writing = Writing(tmp_path / "history.db", now=NOON + 48 * HOUR)
+    writing = Writing(tmp_path / "history.db", now=lambda: NOON + 48 * HOUR)
     writing.store.add([a_cycle(1), a_cycle(2, at=40), a_run("old", ended=1), a_run("lasts")])
     task = asyncio.create_task(writing.writer.keep_house())
     await eventually(writing.cycles, lambda cycles: cycles == 1)
