@@ -84,7 +84,7 @@ class RunLedger:
             recorded: pods (uids) with any run in it.
             seen: until when pods were looked at before.
         """
-        self._open = {run.pod_uid: run for run in running}
+        self._take_up(running)
         self._begun = True
         for uid in self._open.keys() - self._pods.keys():
             self._end(uid, at=self._now() if seen is None else min(seen, self._now()), ending=Ending.UNSEEN)
@@ -96,6 +96,17 @@ class RunLedger:
                 self._done(pod.uid)
             else:
                 self._start(pod, began=self._now())
+
+    def _take_up(self, running: Iterable[Run]) -> None:
+        """The last run of each pod lasts. One before it may last in the store as well: who led until now may
+        have written after somebody else had begun, and nobody would ever end it.
+        """
+        self._open = {}
+        for run in sorted(running, key=lambda run: run.began):
+            before = self._open.get(run.pod_uid)
+            if before is not None:
+                self._put(ended(before, at=run.began, ending=Ending.CHANGED))
+            self._open[run.pod_uid] = run
 
     def pod_sink(self, change: Change[PodRecord]) -> None:
         """Take in a change of a pod."""

@@ -1,5 +1,7 @@
 """Runs begin where pods are bound, and end as they do."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -216,6 +218,19 @@ def test_what_was_evicted_meanwhile_says_so_once_its_scheduler_tells(begun):
     second.begin(running=recorded_by(begun), recorded={"uid-a"}, seen=60)
     second.runs.evicted("uid-a", at=NOON + 65)
     assert second.spans() == [("a", 5, 65, "Evicted")]
+
+
+def test_of_two_runs_of_a_pod_that_last_only_the_later_goes_on(begun):
+    """One who leads no more may write his last word after the next one has begun."""
+    begun.pod(bound=5)
+    (first,) = recorded_by(begun)
+    later = replace(first, began=NOON + 30)
+    second = again(begun)
+    second.pod(bound=5)
+    second.begin(running=[later, first], recorded={"uid-a"}, seen=60)
+    second.clock = NOON + 70
+    second.removed()
+    assert second.spans() == [("a", 5, 30, "Changed"), ("a", 30, 70, "Deleted")]
 
 
 def test_a_clock_that_was_ahead_when_pods_were_looked_at_last_makes_no_run_longer(begun):
