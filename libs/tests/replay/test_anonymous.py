@@ -400,6 +400,35 @@ def test_what_is_left_out_or_may_say_something_else_is_noted():
     assert any("1 lists of kinds" in each for each in notes)
 
 
+def test_of_a_configuration_stays_what_decisions_read():
+    """A scheduler of another version says more than that, and people write into it what they like."""
+    plugins = [
+        {"name": "proportion", "arguments": {"kValue": "2", "owner": "hunter2"}, "at": "hunter2"},
+        {"name": "newer", "arguments": {"url": "http://hunter2"}},
+        {"name": "numa", "arguments": {"ignoreList": "cpu,acme.example/nic"}},
+    ]
+    told = {"actions": "allocate", "tiers": [{"plugins": plugins, "of": "hunter2"}], "url": "http://hunter2"}
+    after, _ = anonymous(replace(WHOLE, config=told))
+    assert not [word for word in (*SECRETS, "hunter2", "newer", "nic") if word in text_of(after)]
+    found = scene.set_up(after).config
+    assert found.actions == ("allocate",)
+    assert [each.name for each in found.plugins] == ["proportion", "numa"]
+    assert found.plugins[0].arguments == {"kValue": "2"}
+    assert found.plugins[1].arguments["ignoreList"].startswith("cpu,")
+
+
+@pytest.mark.parametrize("tiers", [[5], [{"plugins": 5}], 5])
+def test_a_configuration_that_cannot_be_read_is_refused(tiers):
+    with pytest.raises(ArchiveError, match="tiers"):
+        anonymous(replace(WHOLE, config={"tiers": tiers}))
+
+
+def test_a_parameter_that_is_null_is_as_absent():
+    told = {"schedulerName": None, "installationNamespace": None, "partitionParams": {"x": None}}
+    after, _ = anonymous(replace(WHOLE, params=told))
+    assert params.read(after.params)[0] == params.read(told)[0]
+
+
 def test_two_files_of_one_cluster_have_no_name_in_common():
     first, second = (anonymous(WHOLE)[0] for _ in range(2))
     names = {each["metadata"]["name"] for file in (first,) for each in file.raw_objects["pods"]}

@@ -8,9 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
+from kai.config import EngineParams
+from kai.config.arguments import ConfigError
 from kai.model import names
 from kai.model.objects import Json
-from kai.replay import params
+from kai.replay import config, params
 from kai.replay.anonymous.reduction import reduced
 from kai.replay.anonymous.rewriting import Rewriting
 from kai.replay.anonymous.words import Words
@@ -20,6 +22,10 @@ from kai.replay.objects import without_nulls
 from kai.snapshot.state import Kind, StateParams
 
 _BIND_REQUESTS: Final = "bindRequests"
+#: An argument of plugins that names resources.
+_RESOURCES: Final = "ignoreList"
+#: Of the partition the key of a label, and what it says.
+_POOL: Final = ("nodepoollabelkey", "nodepoollabelvalue")
 #: Parameters that name a namespace or a label; the rest are switches and numbers.
 _NAMESPACES: Final = ("resourceReservationNamespace", "scaleAdjustNamespace", "installationNamespace")
 
@@ -41,16 +47,18 @@ def anonymous(archive: Archive, *, random: Random | None = None) -> tuple[Archiv
     words = Words(kept, random=random)
     plain = {kind: list(_plain(archive, kind, state)) for kind in (*Kind, _BIND_REQUESTS)}
     said = archive.params or {}
+    settings = _known(archive.config)
     gather = Rewriting(words)
     for found in plain.values():
         gather.value(found)
     _rewritten_settings(said, gather)
+    _config(settings, gather)
     words.settle()
     rewriting = Rewriting(words)
     there = [kind for kind in plain if kind in archive.raw_objects]
     return (
         Archive(
-            config=_config(archive.config),
+            config=_config(settings, rewriting),
             params=_rewritten_settings(said, rewriting) if archive.params is not None else None,
             raw_objects={str(kind): [rewriting.value(obj) for obj in plain[kind]] for kind in there},
             discovery=_discovery(archive.discovery),
@@ -86,30 +94,56 @@ def _bind_request(obj: Any) -> Json:
 
 def _rewritten_settings(document: Mapping[str, Any], rewriting: Rewriting) -> Json:
     found = {key: value for key, value in document.items() if not isinstance(value, str | dict | list)}
+    said = {key: value for key, value in document.items() if isinstance(value, str)}
     for key in _NAMESPACES:
-        if key in document:
-            found[key] = rewriting.name(document[key])
-    if "schedulerName" in document:
-        found["schedulerName"] = rewriting.name(document["schedulerName"])
-    if "queueLabelKey" in document:
-        found["queueLabelKey"] = rewriting.key(document["queueLabelKey"])
+        if key in said:
+            found[key] = rewriting.name(said[key])
+    if "schedulerName" in said:
+        found["schedulerName"] = rewriting.name(said["schedulerName"])
+    if "queueLabelKey" in said:
+        found["queueLabelKey"] = rewriting.key(said["queueLabelKey"])
     pool = document.get("partitionParams")
     if isinstance(pool, dict):
         found["partitionParams"] = {
             key: rewriting.key(text) if "key" in key.lower() else rewriting.name(text)
             for key, text in pool.items()
+            if key.lower() in _POOL and isinstance(text, str)
         }
     return found
 
 
-def _config(document: Mapping[str, Any] | None) -> Json | None:
-    """Without plugins of others, and without where past use is kept."""
+def _known(document: Mapping[str, Any] | None) -> Json | None:
+    """What decisions read of a configuration: no plugins of others, nor where past use is kept.
+
+    Raises:
+        ArchiveError: a value cannot be used; it is named.
+    """
     if document is None:
         return None
     found = {key: value for key, value in document.items() if key != "usageDBConfig"}
     if isinstance(found.get("tiers"), list):
         found["tiers"] = [_tier(tier) for tier in found["tiers"]]
-    return found
+    try:
+        read, _ = config.read(found, EngineParams())
+    except ConfigError as error:
+        raise ArchiveError(str(error)) from error
+    return config.document(read)
+
+
+def _config(document: Json | None, rewriting: Rewriting) -> Json | None:
+    """Resources that a plugin names are called otherwise, too."""
+    if document is None:
+        return None
+    (tier,) = document["tiers"]  # as it was written just now
+    return {**document, "tiers": [{"plugins": [_plugin(each, rewriting) for each in tier["plugins"]]}]}
+
+
+def _plugin(plugin: Json, rewriting: Rewriting) -> Json:
+    arguments = dict(plugin.get("arguments", {}))
+    if _RESOURCES in arguments:
+        named = (each.strip() for each in arguments[_RESOURCES].split(","))
+        arguments[_RESOURCES] = ",".join(rewriting.resource(each) for each in named)
+    return {**plugin, "arguments": arguments} if arguments else plugin
 
 
 def _tier(tier: Any) -> Any:
