@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import re
 import zipfile
 import zlib
@@ -24,6 +25,11 @@ _LONG: Final = 40
 _REMEDY: Final = "take it anew with `kai snapshot`, or from /get-snapshot of the scheduler that leads"
 _TIMES: Final = "creationTimestamp|lastTransitionTime|lastHeartbeatTime|startTime|startedAt"
 _ANNOTATED: Final = (names.STALE_TIMESTAMP, names.LAST_START_TIMESTAMP, names.LAST_EVICTION_TIMESTAMP)
+#: What reading a zip raises that is none, or is damaged; by how it is packed.
+_DAMAGED: Final = (
+    *(KeyError, EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile),
+    *(zlib.error, lzma.LZMAError),
+)
 #: Only these are in the past for certain: a deletion timestamp is when the grace period ends.
 _PAST: Final = re.compile(
     rf'"(?:{"|".join((_TIMES, *map(re.escape, _ANNOTATED)))})"\s*:\s*"([^"]{{1,40}})"'.encode()
@@ -98,7 +104,7 @@ def _unpacked(data: bytes) -> bytes:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed, packed.open(FILE) as file:
             text = file.read(most + 1)
-    except (KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except _DAMAGED as error:
         raise ArchiveError(f"no {FILE} can be read from the zip ({error}); {_REMEDY}") from error
     if len(text) > most:
         raise ArchiveError(

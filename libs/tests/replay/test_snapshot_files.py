@@ -68,6 +68,17 @@ def test_a_zip_that_unpacks_to_more_than_any_snapshot_has_is_refused_unread(monk
         archive.read(packed.getvalue())
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_that_is_damaged_is_told_however_it_is_packed(method):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as file:
+        file.writestr("snapshot.json", b'{"rawObjects": {}}' * 50)
+    damaged = bytearray(packed.getvalue())
+    damaged[60:70] = b"\xff" * 10
+    with pytest.raises(archive.ArchiveError, match="can be read from the zip"):
+        archive.read(bytes(damaged))
+
+
 def test_zip_and_bare_json_are_the_same():
     text = a_file(raw=a_small_cluster())
     assert archive.read(zipped(text)) == archive.read(text)
