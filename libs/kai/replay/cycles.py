@@ -217,7 +217,8 @@ class Replay:
             raise RecordingError(f"the base of a recording cannot be read: {error}") from error
         remainder.put(told.remainder, self.state, faults=told.faults)
         for fault in told.faults:
-            self.state.set_fault(_KINDS[fault.kind], fault.key, fault)
+            if fault.kind in _KINDS:  # a newer scheduler may know more kinds
+                self.state.set_fault(_KINDS[fault.kind], fault.key, fault)
         self.engine = Engine(told.config, contained=True)
         self.engine.turns.tell(told.remainder.passes)
         self.engine.last_usage = told.usage

@@ -11,6 +11,7 @@ from kai.bench.worlds import NOW, World
 from kai.engine import Engine
 from kai.model import names
 from kai.model.decisions import BindDecision, CycleResult, PodRef
+from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey, PodUid
 from kai.replay.cycles import Again, CycleRecord, Decided, Replay, read_cycle, take_base, write_cycle
 from kai.snapshot.changes import Changes
@@ -34,6 +35,17 @@ def test_whoever_begins_between_any_two_cycles_decides_as_it_was_decided(world: 
             again = replay.decide(read_cycle(data))
             assert again.same, (first, again.record.number, list(again.differences()))
             replay.state.check()
+
+
+def test_a_newer_scheduler_may_go_on_without_what_this_release_does_not_know() -> None:
+    """While all are replaced insight may be older than the scheduler that it follows."""
+    state = a_state(a_node("n0", gpus=1))
+    state.set_fault(
+        Kind.NODE, "n1", Fault(kind="Node", key="n1", uid="u", reason="InvalidObject", message="odd")
+    )
+    base = msgspec.msgpack.decode(take_base(state, Engine(), now=NOW))
+    base["circumstances"] = base["circumstances"].replace(b'"kind":"Node"', b'"kind":"NewerKind"')
+    assert list(Replay(msgspec.msgpack.encode(base)).state.nodes.by_name) == ["n0"]
 
 
 def test_a_group_of_another_node_pool_that_has_no_pod_here_any_more_has_changed() -> None:
