@@ -42,6 +42,7 @@ _MOST_TOUCHED: Final = 10_000
 _RECENT_SECONDS: Final = 600.0
 _MOST_RECENT: Final = 1200
 
+_NO_MORE: Final = "this insight does not follow the shard any more"
 _epochs: Final = count(1)
 _log = structlog.get_logger(__name__)
 
@@ -218,9 +219,16 @@ class LiveShard:
             NoState: there is no state.
         """
         if self.closed:
-            raise NoState("this insight does not follow the shard any more")
+            raise NoState(_NO_MORE)
         self.looked_at = self._loop.time()
-        found: T = await self._run(lambda: question(self._course_now(), self._board))
+        try:
+            found: T = await self._run(lambda: question(self._course_now(), self._board))
+        except asyncio.CancelledError:
+            # The thread takes no more questions: those that wait are dropped with it, whoever asked them.
+            task = asyncio.current_task()
+            if not self.closed or (task is not None and task.cancelling()):
+                raise
+            raise NoState(_NO_MORE) from None
         return found
 
     def _course_now(self) -> Course:

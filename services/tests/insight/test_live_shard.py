@@ -1,6 +1,7 @@
 """A shard is looked at while cycles go on: as it is, and as it changes."""
 
 import asyncio
+import threading
 from contextlib import aclosing
 
 import msgspec
@@ -58,6 +59,38 @@ async def test_before_there_is_a_state_the_reason_is_told(looked):
     assert (looked.shard.glance.version, looked.shard.glance.reason) == ("", WAITING)
     with pytest.raises(NoState, match="its next base is waited for"):
         await looked.shard.frame(None)
+
+
+async def test_who_waits_for_his_turn_as_following_ends_is_told_so(looked):
+    await looked.begin()
+    busy, done = threading.Event(), threading.Event()
+
+    def held(course, board):
+        busy.set()
+        done.wait()
+
+    first = asyncio.create_task(looked.shard.look(held))
+    await eventually(busy.is_set)
+    second = asyncio.create_task(looked.shard.frame(None))
+    await asyncio.sleep(0)
+    await looked.checker.close()
+    try:
+        async with within("it is told"):
+            with pytest.raises(NoState, match="does not follow the shard any more"):
+                await second
+    finally:
+        done.set()
+    await first
+
+
+async def test_who_gives_up_waiting_is_not_told_anything_else(looked):
+    await looked.begin()
+    asks = asyncio.create_task(looked.shard.frame(None))
+    await asyncio.sleep(0)
+    asks.cancel()
+    looked.live.close(looked.shard)
+    with pytest.raises(asyncio.CancelledError):
+        await asks
 
 
 async def test_a_frame_is_of_the_last_cycle(looked):
