@@ -29,8 +29,11 @@ class QueueSampler:
         self._whole_at = 0.0
 
     def take(self, shard: str, update: SessionUpdate) -> None:
-        """Take in what the scheduler of a shard publishes; without shares nothing has changed."""
-        if update.shares or update.full:
+        """Take in what the scheduler of a shard publishes; without shares nothing has changed.
+
+        The first session of a leader tells of everything, as a full one does.
+        """
+        if update.shares or update.full or update.version == 1:
             self._shares[shard] = update.shares
 
     def gone(self, shard: str) -> None:

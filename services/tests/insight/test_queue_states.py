@@ -32,8 +32,8 @@ class Sampled(Seen):
         super().__init__()
         self.sampler = QueueSampler(interval=60.0, put=self.put, now=lambda: self.clock)
 
-    def told(self, *shares, **more):
-        update = SessionUpdate(version=1, epoch=1, opened_at=self.clock, shares=shares, **more)
+    def told(self, *shares, version=1, **more):
+        update = SessionUpdate(version=version, epoch=1, opened_at=self.clock, shares=shares, **more)
         self.sampler.take("default", update)
 
     def at(self, seconds):
@@ -74,7 +74,7 @@ def test_only_queues_that_changed_are_sampled_again(sampled):
     sampled.at(0)
     sampled.told(a_share(gpus=3.0), a_share("idle", gpus=0.0))
     sampled.at(60)
-    sampled.told()
+    sampled.told(version=3)
     sampled.at(120)
     assert sampled.rows() == [("research", 0, 2.0), ("idle", 0, 0.0), ("research", 60, 3.0)]
 
@@ -102,6 +102,14 @@ def test_one_that_comes_back_within_a_step_writes_the_same_row(sampled):
     sampled.at(61)
     second.at(119)
     assert sampled.records == second.records
+
+
+def test_a_scheduler_that_begins_without_queues_has_none(sampled):
+    """The first session of a leader tells of everything."""
+    sampled.told(a_share())
+    sampled.told()
+    sampled.at(60)
+    assert sampled.rows() == []
 
 
 def test_a_scheduler_that_is_gone_is_sampled_no_more(sampled):
