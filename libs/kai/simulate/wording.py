@@ -12,6 +12,23 @@ from kai.simulate.changes import Bound, Change, ChangeRefused
 from kai.snapshot.state import ClusterState
 
 _UNLIMITED: Final = ("unlimited", "-1")
+#: Digits; of anything there are fewer.
+_LONGEST_NUMBER: Final = 30
+_AMOUNTS: Final = "a queue and amounts, as gpu=8 cpu=64"
+#: What each change takes.
+_TAKES: Final = {
+    "quota": _AMOUNTS,
+    "limit": _AMOUNTS,
+    "weight": _AMOUNTS,
+    "priority": "a workload and a priority class",
+    "preemptibility": "a workload and a preemptibility",
+    "minimum": "a workload and how many pods",
+    "delete": "a workload",
+    "drain": "nodes",
+    "remove": "nodes",
+    "nodes": "how many, and the node that they are like",
+    "delete-queue": "a queue",
+}
 
 
 class NoSuchChange(ValueError):
@@ -69,17 +86,21 @@ def changes_of(state: ClusterState, words: Sequence[str], *, namespace: str, lik
         or (most is not None and len(arguments) > most)
         or ((action == "nodes") != bool(like))
     ):
-        raise NoSuchChange(f"{action!r} does not go so")
+        raise NoSuchChange(f"{action!r} takes {_TAKES[action]}")
     return made()
 
 
 def _bounds(bound: Bound, arguments: Sequence[str]) -> Change:
     amounts: dict[str, float] = {}
+    given: dict[str, str] = {}
     for text in arguments[1:]:
         resource, said, amount = text.rpartition("=")
         resource = (resource if said else "gpu").lower()
         if resource not in changes.RESOURCES:
             raise ChangeRefused(f"{text!r}: queues share out gpu, cpu and memory; write gpu=8, for example")
+        if resource in given:
+            raise ChangeRefused(f"{resource} is said twice, {given[resource]} and {amount}; say it once")
+        given[resource] = amount
         amounts[resource] = _amount(resource, amount, bound)
     return changes.SetBounds(queue=arguments[0], bound=bound, amounts=amounts)
 
@@ -100,6 +121,6 @@ def _amount(resource: str, text: str, bound: Bound) -> float:
 
 
 def _count(what: str, text: str) -> int:
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
         raise ChangeRefused(f"{what}: {text!r} is no number; write how many")
     return int(text)
