@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
-from kai.model import names, quantity, spelling
+from kai.model import names
 from kai.model.claims import Claim, claims_of
+from kai.model.flag_rules import RESOURCE_PARTS
 from kai.model.ids import PodUid
 from kai.model.objects import ApiObject, ApiStruct, PullPolicy, Toleration
 from kai.model.rules.phases import has_ended
@@ -22,8 +22,6 @@ CONTAINER_SECURITY: Final[dict[str, Any]] = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
 }
-#: What can be said of their resources.
-RESOURCES: Final = ("requests", "limits")
 _DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 
 
@@ -114,7 +112,7 @@ class ReservationTemplate:
             "name": CONTAINER,
             "image": self.image,
             "imagePullPolicy": self.image_pull_policy,
-            "resources": {part: self._amounts(part) for part in RESOURCES},
+            "resources": {part: self._amounts(part) for part in RESOURCE_PARTS},
             "env": [
                 _from_field("POD_NAME", "metadata.name"),
                 _from_field("POD_NAMESPACE", "metadata.namespace"),
@@ -132,25 +130,6 @@ class ReservationTemplate:
         return {key: value for key, value in configured.items() if "/gpu" not in key} | {
             names.NVIDIA_GPU: "1"
         }
-
-
-def resource_problems(resources: Mapping[str, Any]) -> Iterator[str]:
-    """What of these would make no pod, or be passed over; in words."""
-    for part, amounts in resources.items():
-        if part not in RESOURCES:
-            yield spelling.unknown("field", part, RESOURCES)
-        elif not isinstance(amounts, dict | None):
-            yield f'{part} must be a map of amounts, such as {{"memory": "64Mi"}}'
-        else:
-            yield from (f"{part}.{problem}" for problem in _amount_problems(amounts or {}))
-
-
-def _amount_problems(amounts: Mapping[str, Any]) -> Iterator[str]:
-    for name, amount in amounts.items():
-        try:
-            quantity.parse(str(amount))
-        except quantity.InvalidQuantity as error:
-            yield f"{name}: {error}"
 
 
 def reservation_name(node: str, group: str) -> str:

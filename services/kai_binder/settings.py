@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kai.model import names
+from kai.model import flag_rules, names
 from kai.model.flag_values import JsonObject
 from kai.model.objects import PullPolicy
 from kai.runtime import Duration, SettingsError
@@ -15,7 +15,6 @@ from kai_binder.reservation_pods import (
     CONTAINER_SECURITY,
     POD_SECURITY,
     ReservationTemplate,
-    resource_problems,
 )
 
 
@@ -90,8 +89,10 @@ class BinderSettings(TlsSettings):
             check(self.plugin_configs())
         except PluginError as error:
             raise SettingsError(str(error)) from error
-        for problem in resource_problems(self.resource_reservation_pod_resources):
-            raise SettingsError(f"--resource-reservation-pod-resources: {problem}")
+        try:
+            flag_rules.resources_are_amounts(self.resource_reservation_pod_resources)
+        except ValueError as error:
+            raise SettingsError(f"--resource-reservation-pod-resources: {error}") from error
 
     def plugin_configs(self) -> dict[str, PluginConfig]:
         """Which plugins take part, and how.

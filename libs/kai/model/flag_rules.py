@@ -1,10 +1,15 @@
-"""What flags must be together, each of which is in order alone."""
+"""What flags must be together, each of which is in order alone, and what one must be beyond its kind."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+from kai.model import quantity, spelling
+
+#: What can be said of the resources of a container.
+RESOURCE_PARTS: Final = ("requests", "limits")
 LEASE_DURATION: Final = 15.0
 LEASE_RENEW_DEADLINE: Final = 10.0
 LEASE_RETRY_PERIOD: Final = 2.0
@@ -22,6 +27,25 @@ def leases_outlast_their_renewal(*, lease: float, deadline: float, retry: float)
             "--lease-retry-period must be below --lease-renew-deadline, and that below --lease-duration; "
             f"they are {retry:g}s, {deadline:g}s and {lease:g}s"
         )
+
+
+def resources_are_amounts(resources: Mapping[str, Any]) -> None:
+    """Else no reservation pod could be made of them, or what is meant would be passed over.
+
+    Raises:
+        ValueError: a field is not known, or an amount is none.
+    """
+    for part, amounts in resources.items():
+        if part not in RESOURCE_PARTS:
+            raise ValueError(spelling.unknown("field", part, RESOURCE_PARTS))
+        if not isinstance(amounts, dict | None):
+            problem = f'{part} must be a map of amounts, such as {{"memory": "64Mi"}}'
+            raise ValueError(problem)  # noqa: TRY004 (what somebody wrote, not what we passed)
+        for name, amount in (amounts or {}).items():
+            try:
+                quantity.parse(str(amount))
+            except quantity.InvalidQuantity as error:
+                raise ValueError(f"{part}.{name}: {error}") from error
 
 
 def a_burst_is_of_something(*, burst: int, qps: float) -> None:

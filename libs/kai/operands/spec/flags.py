@@ -125,6 +125,10 @@ def _leases(values: _Values) -> None:
     )
 
 
+def _reservation_resources(values: _Values) -> None:
+    flag_rules.resources_are_amounts(values.of("resource-reservation-pod-resources", {}))
+
+
 def _burst(values: _Values) -> None:
     flag_rules.a_burst_is_of_something(burst=values.of("burst", 0), qps=values.of("qps", 0.0))
 
@@ -151,6 +155,7 @@ def _redis(values: _Values) -> None:
 _RULES: Final[tuple[tuple[tuple[str, ...], Callable[[_Values], None]], ...]] = (
     (("lease-duration", "lease-renew-deadline", "lease-retry-period"), _leases),
     (("burst", "qps"), _burst),
+    (("resource-reservation-pod-resources",), _reservation_resources),
     (("previews", "grpc-listen"), _previews),
     (("http-listen",), _tokens),
     (("redis-url", "redis-ca", "redis-server-name", "redis-password-file"), _redis),
