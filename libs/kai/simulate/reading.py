@@ -46,7 +46,7 @@ class Fields:
         value = self._values.get(key)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
             raise InvalidInput(f"{self.place(key)} is {value!r}; it must be a number")
         if value < least:
             raise InvalidInput(f"{self.place(key)} is {value}; it must be at least {least:g}")
@@ -100,6 +100,14 @@ class Fields:
     def within(self, key: str, *, known: Sequence[str]) -> Fields:
         """A mapping within this one; an empty one where nothing is said."""
         return Fields(self.mapped(key), where=self.place(key), known=known)
+
+
+def _is_finite(value: float) -> bool:
+    """Whether it is a number to work with; an integer may have more digits than that."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def ordered(parents: Mapping[str, str]) -> list[str]:

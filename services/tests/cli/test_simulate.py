@@ -119,7 +119,9 @@ def test_a_life_is_drawn(life, tmp_path):
         ("[", "while parsing"),
         ("cycles: 1\ncycles: 2", "'cycles' is there twice; say it once"),
         ("cycle: 1", "unknown key 'cycle'; did you mean 'cycles'?"),
+        (f"kValue: 1{'0' * 400}", "it must be a number"),
     ],
+    ids=lambda given: given[:20],
 )
 def test_a_file_that_cannot_be_simulated_is_named(tmp_path, text, message):
     path = tmp_path / "life.yaml"
