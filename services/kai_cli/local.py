@@ -7,17 +7,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kai.model import quantity
+from kai_cli import local_options
 from kai_cli.connection import Target
 from kai_cli.output import Column, Format, FormatOption, document, emit, fail, table
 from kai_cli.views.amounts import count
-from kai_local.apiserver.kinds.runtime_config import InvalidRuntimeConfig, served_versions
 from kai_local.box import health
 from kai_local.box.ending import take_down
 from kai_local.box.kubeconfig import KubeconfigError
@@ -26,15 +25,13 @@ from kai_local.box.progress import for_stream, replay
 from kai_local.box.state import DEFAULT_NAME, ClusterFiles, ClusterRecord, known_clusters
 from kai_local.box.up import command_line
 from kai_local.errors import ClusterError
-from kai_local.installation.chart import find_helm
 from kai_local.node import store
 from kai_local.node.network import MOST_NODES
-from kai_local.operators.projects import PROJECTS, UnknownProject, named
+from kai_local.operators.projects import PROJECTS
 from kai_local.processes.ending import become
 from kai_local.processes.records import ProcessRecord
 from kai_local.real import binaries
-from kai_local.real.plane import BUILD_NODES, look_for_programs
-from kai_local.services.suite import USUAL, UnknownService, parse_flags
+from kai_local.real.plane import BUILD_NODES
 
 if TYPE_CHECKING:
     import psutil
@@ -44,83 +41,7 @@ app = typer.Typer(
     help="A cluster in a box: API server, simulated nodes, Redis and all services, on this machine.",
 )
 
-#: Services that run where an option asks for them.
-_ASKED_FOR: Final = {"node-scale-adjuster": "autoscaling", "insight": "history"}
-
 NameOption = Annotated[str, typer.Option("--name", help="Which cluster; any number run side by side.")]
-
-
-def _quantity(text: str) -> str:
-    """Refuse what is not a Kubernetes quantity, or nothing, while nothing has been started."""
-    try:
-        amount = quantity.parse(text)
-    except quantity.InvalidQuantity as error:
-        raise typer.BadParameter(str(error)) from error
-    if amount <= 0:
-        raise typer.BadParameter(f"{text!r} is not more than nothing")
-    return text
-
-
-def _look_for_programs(files: ClusterFiles, *, real: bool, chart: bool, kubelets: int) -> None:
-    """Say what is missing while nothing has been started."""
-    try:
-        if real:
-            look_for_programs(files.directory, kubelets=kubelets)
-        elif chart:
-            find_helm()
-    except ClusterError as missing:
-        raise fail(str(missing)) from missing
-
-
-def _versions(text: str) -> str:
-    """Refuse versions that there are not while nothing has been started."""
-    try:
-        served_versions(text)
-    except InvalidRuntimeConfig as error:
-        raise typer.BadParameter(str(error), param_hint="--runtime-config") from error
-    return text
-
-
-def _kubelets(count: int, *, real: bool, services: bool) -> int:
-    """Refuse what does not go together while nothing has been started."""
-    if count and not real:
-        raise typer.BadParameter("real nodes need a real control plane: give --real", param_hint="--kubelets")
-    if count and services:
-        problem = "what runs on real nodes is installed by helm, as on any cluster: give --no-services"
-        raise typer.BadParameter(problem, param_hint="--kubelets")
-    return count
-
-
-def _refuse_unused(written: Iterable[str], why: str) -> None:
-    """Refuse what nothing would come of while nothing has been started."""
-    for option in written:
-        raise typer.BadParameter(why, param_hint=option)
-
-
-def _archives(paths: list[Path], *, kubelets: int) -> tuple[Path, ...]:
-    if paths and not kubelets:
-        raise typer.BadParameter("only real nodes have images: give --kubelets", param_hint="--image")
-    if missing := [path for path in paths if not path.is_file()]:
-        raise typer.BadParameter(f"there is no file {missing[0]}", param_hint="--image")
-    return tuple(path.absolute() for path in paths)
-
-
-def _flags(written: list[str], *, running: Collection[str]) -> dict[str, dict[str, str]]:
-    try:
-        flags = parse_flags(written)
-    except UnknownService as error:
-        raise typer.BadParameter(str(error), param_hint="--flag") from error
-    if idle := [service for service in flags if service not in running]:
-        remedy = f": give --{_ASKED_FOR[idle[0]]}" if running and idle[0] in _ASKED_FOR else ""
-        raise typer.BadParameter(f"{idle[0]} does not run{remedy}", param_hint="--flag")
-    return flags
-
-
-def _projects(written: str) -> tuple[str, ...]:
-    try:
-        return named(written.split(","))
-    except UnknownProject as error:
-        raise typer.BadParameter(str(error), param_hint="--with") from error
 
 
 @app.command()
@@ -132,7 +53,7 @@ def up(
     binders: Annotated[int, typer.Option(min=1, help="Binder processes.")] = 1,
     cpus_per_node: Annotated[int, typer.Option("--cpus", min=1, help="CPU cores of each node.")] = 64,
     memory_per_node: Annotated[
-        str, typer.Option("--memory", callback=_quantity, help="Memory of each node.")
+        str, typer.Option("--memory", callback=local_options.a_quantity, help="Memory of each node.")
     ] = "512Gi",
     gpu_memory: Annotated[int, typer.Option(min=1, help="MiB of memory of each GPU.")] = 81559,
     kubeconfig: Annotated[
@@ -203,10 +124,12 @@ def up(
     }
     if not services:
         unused = [option for option, wanted in asked_for.items() if wanted]
-        _refuse_unused(unused, "no services run with --no-services: leave one of the two out")
+        local_options.refuse_unused(unused, "no services run with --no-services: leave one of the two out")
     if not webhooks:
-        _refuse_unused(["--chart"] if chart else [], "the chart brings webhooks: leave --no-webhooks out")
-    run = _services(autoscaling=autoscaling, history=history) if services else ()
+        local_options.refuse_unused(
+            ["--chart"] if chart else [], "the chart brings webhooks: leave --no-webhooks out"
+        )
+    run = local_options.services_to_run(autoscaling=autoscaling, history=history) if services else ()
     options = ClusterOptions(
         name=name,
         nodes=nodes,
@@ -220,16 +143,18 @@ def up(
         webhooks=webhooks and services,
         services=run,
         real=real,
-        kubelets=_kubelets(kubelets, real=real, services=services),
-        archives=_archives(archives or [], kubelets=kubelets),
+        kubelets=local_options.real_nodes(kubelets, real=real, services=services),
+        archives=local_options.archive_files(archives or [], kubelets=kubelets),
         chart=chart,
-        runtime_config=runtime_config if real else _versions(runtime_config),
-        projects=_projects(projects),
+        runtime_config=runtime_config if real else local_options.versions(runtime_config),
+        projects=local_options.project_names(projects),
         fork=fork,
         # Without webhooks there is nothing to do for admission.
-        flags=_flags(flags or [], running=[one for one in run if webhooks or one != "admission"]),
+        flags=local_options.service_flags(
+            flags or [], running=[one for one in run if webhooks or one != "admission"]
+        ),
     )
-    _look_for_programs(_files(name), real=real, chart=chart, kubelets=kubelets)
+    local_options.find_programs(_files(name), real=real, chart=chart, kubelets=kubelets)
     if page and detach:
         raise typer.BadParameter("the page is there as long as the command; `kai ui` opens it later")
     if page:
@@ -305,11 +230,6 @@ def logs(
             typer.echo(part, nl=False)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-
-
-def _services(*, autoscaling: bool, history: bool) -> tuple[str, ...]:
-    wanted = {"autoscaling": autoscaling, "history": history}
-    return (*USUAL, *(service for service, option in _ASKED_FOR.items() if wanted[option]))
 
 
 def _start_detached(options: ClusterOptions) -> int:
