@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from deadlines import eventually, patience
+from deadlines import eventually, patience, slowness
 from kai import tls
 from kai.runtime.webhook import AdmissionRequest, AdmissionResponse, WebhookServer
 from kai.session.cache import SessionCache
@@ -150,7 +150,9 @@ async def ask_scheduler(port, kubelet):
 
 async def test_no_call_fails_while_certificates_are_replaced(tmp_path, monkeypatch):
     monkeypatch.setattr(tls, "POLL_SECONDS", 0.05)
-    town, calls, failures = Town(tmp_path), [], []
+    # Nobody reaches everybody in time who gets no turn himself.
+    terms = replace(TERMS, settling=TERMS.settling * slowness())
+    town, calls, failures = Town(tmp_path, terms=terms), [], []
     town.look()
     server = WebhookServer(
         {"/check": lambda _: AdmissionResponse()},
