@@ -320,7 +320,7 @@ class Leadership:
 
     # --- publishing ----------------------------------------------------------------------------
     async def _publish(self, message: WatchSessionsResponse, result: CycleResult, opened_at: float) -> None:
-        if message.shares.rows:
+        if message.shares.rows or message.full:
             self._metrics.queues(result.shares)
         if self._publisher is None:
             return

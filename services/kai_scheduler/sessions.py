@@ -58,13 +58,16 @@ class SessionLog:
         outcomes = tuple(item for item in result.outcomes if self._outcomes.get(item.pod_group) != item)
         self._outcomes.update({item.pod_group: item for item in outcomes})
         shares = result.shares if result.shares != self._shares else ()
+        # No shares are shares as they were: that there are none any more is told by a full update.
+        full = bool(self._shares) and not result.shares
         self._shares = result.shares
         capacity = result.capacity if result.capacity != self._capacity else None
         self._capacity = result.capacity
         nominations = tuple(item for item in result.nominations if item not in self._nominations)
         self._nominations = frozenset(result.nominations)
         events = result.binds or result.evictions or nominations
-        if self.version and not (gone or outcomes or shares or capacity or events or new_faults or cured):
+        changed = gone or outcomes or shares or full or capacity or events or new_faults or cured
+        if self.version and not changed:
             return None
         self.version += 1
         self._opened_at = opened_at
@@ -72,17 +75,18 @@ class SessionLog:
             version=self.version,
             epoch=self.epoch,
             opened_at=opened_at,
+            full=full,
             shard=self._shard,
             node_pool=self._node_pool,
             shares=shares,
-            outcomes=outcomes,
+            outcomes=tuple(self._outcomes.values()) if full else outcomes,
             forgotten=gone,
             evictions=result.evictions,
             nominations=nominations,
             binds=len(result.binds),
-            faults=new_faults,
+            faults=tuple(faults.values()) if full else new_faults,
             cured=cured,
-            capacity=capacity,
+            capacity=self._capacity if full else capacity,
         )
         try:
             message = self._encode(update)

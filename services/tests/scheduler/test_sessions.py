@@ -74,6 +74,16 @@ async def read(log, count, *, after=0, epoch=0, from_first=False):
     return found
 
 
+def test_that_no_queue_is_left_is_told_with_all_else():
+    """Shares that are not there are shares that did not change."""
+    log = a_log()
+    log.record(a_cycle(an_outcome("ns/waits"), shares=(a_share(),)), opened_at=1.0)
+    told = decode_update(log.record(a_cycle(an_outcome("ns/new")), opened_at=2.0))
+    assert (told.full, told.shares) == (True, ())
+    assert {outcome.pod_group for outcome in told.outcomes} == {"ns/waits", "ns/new"}
+    assert log.record(a_cycle(), opened_at=3.0) is None
+
+
 def test_the_first_session_is_published_even_if_empty():
     log = a_log()
     assert log.record(a_cycle(), opened_at=1.0).version == 1
