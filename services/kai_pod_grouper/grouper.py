@@ -88,11 +88,17 @@ async def group_pod(
 
 
 def _is_external(pod: Pod, cluster: Cluster) -> bool:
-    """Whether somebody else gave the pod its group; the one made for it alone may have been deleted."""
+    """Whether somebody else gave the pod its group.
+
+    The one made for it alone may have been deleted, or lack the queue that its owner was told to name.
+    """
     group = pod.annotations.get(names.POD_GROUP_ANNOTATION)
     if pod.metadata.owner_references or group is None:
         return False
-    return group != group_of_its_own(pod) or cluster.pod_group(pod.metadata.namespace, group) is not None
+    if group != group_of_its_own(pod):
+        return True
+    own = cluster.pod_group(pod.metadata.namespace, group)
+    return own is not None and bool(own.spec.queue)
 
 
 def _skipped(annotation: str | None) -> bool:

@@ -586,6 +586,21 @@ async def test_a_pod_that_was_replaced_by_another_of_its_name_gets_a_group_of_it
     assert await cluster.memberships() == {"web-0": f"pg-web-0-{second['metadata']['uid']}"}
 
 
+async def test_a_pod_alone_whose_queue_is_named_late_is_charged_to_it(cluster):
+    async with a_pod_grouper(cluster):
+        pod = await cluster.create(a_pod("web-0", labels={"kai.scheduler/queue": ""}))
+        await eventually(has_members(cluster, "web-0"))
+        named = {"metadata": {"labels": {"kai.scheduler/queue": "named"}}}
+        await cluster.client.patch(PODS, "web-0", named, namespace="default")
+
+        async def is_charged():
+            (group,) = (await cluster.groups()).values()
+            return group["spec"].get("queue") == "named"
+
+        await eventually(is_charged)
+    assert await cluster.memberships() == {"web-0": f"pg-web-0-{pod['metadata']['uid']}"}
+
+
 async def test_a_pod_that_others_move_to_another_group_is_brought_back(cluster):
     job = await cluster.create(a_job())
     name = f"pg-train-{job['metadata']['uid']}"
