@@ -15,6 +15,6 @@
   rules:
     - expression: "!has(object.metadata.finalizers) || oldObject != null && has(oldObject.metadata.finalizers) && object.metadata.finalizers == oldObject.metadata.finalizers"
       message: this account may not add finalizers
-    - expression: "oldObject == null || (has(object.spec.queue) ? object.spec.queue : '') == (has(oldObject.spec.queue) ? oldObject.spec.queue : '')"
-      message: this account may not change the queue of a pod group
+    - expression: "oldObject == null || !has(oldObject.spec.queue) || oldObject.spec.queue == '' || has(object.spec.queue) && object.spec.queue == oldObject.spec.queue"
+      message: this account may not change the queue of a pod group that has one
 {{- end -}}
