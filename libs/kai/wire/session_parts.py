@@ -62,20 +62,11 @@ async def joined_sessions(
 
 
 def _without_lists(message: WatchSessionsResponse) -> WatchSessionsResponse:
-    return WatchSessionsResponse(
-        version=message.version,
-        epoch=message.epoch,
-        opened_at=message.opened_at,
-        digest=message.digest,
-        full=message.full,
-        shard=message.shard,
-        node_pool=message.node_pool,
-        shares=message.shares,
-        forgotten=message.forgotten,
-        binds=message.binds,
-        cured=message.cured,
-        capacity=message.capacity,
-    )
+    part = WatchSessionsResponse()
+    part.CopyFrom(message)
+    for name in _LISTS:
+        part.ClearField(name)
+    return part
 
 
 def _bounded(item: Message, most: int) -> Message:
