@@ -40,7 +40,7 @@ class _Attempt:
 
 class Evictor:
     """Deletes pods. ``evicted`` is told each that goes by our doing, ``failed`` each eviction that has no
-    effect, since the state counts on it.
+    effect, and why, since the state counts on it.
 
     ``through_api`` uses the eviction subresource, which respects disruption budgets; then an eviction may
     be refused. ``set_condition`` first writes why the pod goes into its status.
@@ -56,7 +56,7 @@ class Evictor:
         through_api: bool,
         set_condition: bool,
         evicted: Callable[[Eviction], None],
-        failed: Callable[[Eviction], None],
+        failed: Callable[[Eviction, str], None],
         troubles: Troubles,
     ) -> None:
         self._client = client
@@ -99,9 +99,9 @@ class Evictor:
             raise
         except errors.KubeError as error:
             self._give_up(attempt.eviction, str(error))
-        except Exception:  # noqa: BLE001 (one pod must not end the evictions of all)
+        except Exception as error:  # noqa: BLE001 (one pod must not end the evictions of all)
             _log.exception("pod not evicted", pod=_key(attempt.eviction))
-            self._failed(attempt.eviction)
+            self._failed(attempt.eviction, f"internal error ({type(error).__name__})")
         else:
             if not ended:
                 delay = attempt.backoff.next()
@@ -165,7 +165,7 @@ class Evictor:
 
     def _give_up(self, eviction: Eviction, reason: str) -> None:
         _log.warning("pod not evicted", pod=_key(eviction), reason=reason)
-        self._failed(eviction)
+        self._failed(eviction, reason)
 
     async def _evict(self, eviction: Eviction) -> None:
         pod = eviction.pod

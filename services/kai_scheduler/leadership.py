@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import textwrap
 import time
 from collections.abc import Callable
 from typing import Final
@@ -54,6 +55,8 @@ LONGEST_PAUSE_SECONDS: Final = 60.0
 #: A defect that shows in so many cycles in a row, over minutes, is not weather: start afresh.
 FAILURES_IN_A_ROW: Final = 8
 
+#: So much is kept of the reason for which a pod was not let go.
+WHY_CHARACTERS: Final = 256
 #: How often claims are looked for that hold devices for nobody.
 CLAIMS_PERIOD_SECONDS: Final = 15.0
 
@@ -315,8 +318,9 @@ class Leadership:
             action=eviction.action,
         )
 
-    def _not_evicted(self, eviction: Eviction) -> None:
-        self._changes.note(EvictionFailed(eviction.pod.uid), Urgency.SOON)
+    def _not_evicted(self, eviction: Eviction, reason: str) -> None:
+        why = textwrap.shorten(reason, WHY_CHARACTERS, placeholder=" …")
+        self._changes.note(EvictionFailed(eviction.pod.uid, why=why, at=self._clock()), Urgency.SOON)
 
     # --- publishing ----------------------------------------------------------------------------
     async def _publish(self, message: WatchSessionsResponse, result: CycleResult, opened_at: float) -> None:

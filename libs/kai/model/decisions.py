@@ -138,6 +138,7 @@ class Reason(StrEnum):
     NON_PREEMPTIBLE_OVER_QUOTA = "NonPreemptibleOverQuota"
     PREEMPTION_DELAY = "PreemptionDelayNotElapsed"
     MIN_RUNTIME = "MinRuntimeNotElapsed"
+    EVICTION_REFUSED = "EvictionRefused"
     QUEUE_DOES_NOT_EXIST = "QueueDoesNotExist"
     NOT_ENOUGH_RESOURCES = "Not enough resources for the workload"
     INVALID_POD_GROUP = "InvalidPodGroup"

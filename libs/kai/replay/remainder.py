@@ -9,7 +9,7 @@ import msgspec
 from kai.engine.framework.decisions import PROMISED
 from kai.engine.queueing.turns import PassUnderWay, Turns
 from kai.model.faults import Fault
-from kai.model.ids import PodGroupKey
+from kai.model.ids import PodGroupKey, PodUid
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Past
 from kai.snapshot.state import ClusterState
@@ -20,6 +20,8 @@ class Remainder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     #: By node and namespace: refusals in a row, times that it was closed, and until when.
     refusals: dict[str, dict[str, tuple[int, int, float]]] = {}
+    #: By uid of pods that were not let go: how often in a row, until when they are left alone, and why.
+    eviction_refusals: dict[PodUid, tuple[int, float, str]] = {}
     #: Of pod groups that have one: decisions come before the annotations that record them.
     times: dict[PodGroupKey, Past] = {}
     #: Pod groups that wait for a place which they were promised, in that order.
@@ -39,6 +41,7 @@ def take(state: ClusterState, turns: Turns) -> Remainder:
     jobs = state.jobs.values()
     return Remainder(
         refusals=state.refusals.told(),
+        eviction_refusals=state.eviction_refusals.told(),
         times={job.key: past for job in jobs if any(past := job.past)},
         promised=PROMISED.of(state.kept),
         nominated={
@@ -58,6 +61,7 @@ def put(remainder: Remainder, state: ClusterState, *, faults: Iterable[Fault]) -
     ``faults`` are those of the snapshot's circumstances.
     """
     state.refusals.tell(remainder.refusals)
+    state.eviction_refusals.tell(remainder.eviction_refusals)
     for key, past in remainder.times.items():
         if (job := state.jobs.get(key)) is not None:
             state.inherit(job, past)

@@ -12,6 +12,7 @@ from kai.snapshot.access import AccessTable
 from kai.snapshot.amounts import Totals
 from kai.snapshot.budgets import Budgets
 from kai.snapshot.class_table import ClassTable
+from kai.snapshot.eviction_refusals import EvictionRefusals
 from kai.snapshot.grants import Grants
 from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.kept import KeptValues
@@ -65,6 +66,7 @@ class Cluster:
         self.overruled: dict[str, Fault] = {}
         self.grants = Grants()
         self.refusals = Refusals()
+        self.eviction_refusals = EvictionRefusals()
         self.group_order = GroupOrder()
         #: What others keep here from cycle to cycle.
         self.kept = KeptValues()

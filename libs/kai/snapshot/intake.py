@@ -234,6 +234,7 @@ class Intake:
         job, done = task.job, task.status is Status.SUCCEEDED
         self._accounts.detach(task)
         self.drop(task)
+        self._cluster.eviction_refusals.forget(task.uid)
         if facts_of(task).reservation:
             self._granted.forget_claims(facts_of(task))
         if job is not None and (done or job.completing):

@@ -51,12 +51,16 @@ class BindFailed(msgspec.Struct, frozen=True, tag=True):
 
 
 class EvictionFailed(msgspec.Struct, frozen=True, tag=True):
-    """An eviction had no effect."""
+    """An eviction had no effect, for a reason, at a moment in Unix seconds."""
 
     uid: PodUid
+    why: str = ""
+    at: float = 0.0
 
     def enter(self, state: ClusterState) -> None:
-        """Let the state know."""
+        """Let the state know; the pod's job is left alone for a while."""
+        if self.uid in state.tasks:
+            state.eviction_refusals.refused(self.uid, why=self.why, now=self.at)
         state.evict_failed(self.uid)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey
 from kai.snapshot.cluster import Cluster
+from kai.snapshot.eviction_refusals import EvictionRefusals
 from kai.snapshot.kept import KeptValues
 from kai.snapshot.kinds import Kind
 from kai.snapshot.refusals import Refusals
@@ -28,6 +29,7 @@ class Standing:
     gone: Mapping[PodGroupKey, str]
     faults: Mapping[tuple[Kind, str], Fault]
     refusals: Refusals
+    eviction_refusals: EvictionRefusals
     kept: KeptValues
 
 
@@ -42,6 +44,7 @@ def lend(cluster: Cluster) -> Standing:
         gone=dict(cluster.gone_jobs),
         faults=dict(cluster.faults),
         refusals=copy.deepcopy(cluster.refusals),
+        eviction_refusals=copy.deepcopy(cluster.eviction_refusals),
         kept=cluster.kept,
     )
     cluster.kept = cluster.kept.lent()
@@ -53,6 +56,7 @@ def take_back(cluster: Cluster, standing: Standing) -> None:
     cluster.faults.clear()
     cluster.faults.update(standing.faults)
     cluster.refusals = standing.refusals
+    cluster.eviction_refusals = standing.eviction_refusals
     touch_only(cluster, standing.touched)
     cluster.gone_jobs = dict(standing.gone)
     cluster.kept = standing.kept

@@ -247,7 +247,7 @@ def a_single(
     ]
 
 
-def a_running(name: str, *, on: str = "n0", gpus: int = 1, **job: Any) -> list[Any]:
+def a_running(name: str, *, on: str | Collection[str] = "n0", gpus: int = 1, **job: Any) -> list[Any]:
     """A job that runs."""
     return a_job(name, on=on, gpus=gpus, **job)
 

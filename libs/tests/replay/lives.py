@@ -66,7 +66,7 @@ class Life:
         for eviction in result.evictions:
             if rng.random() < 0.25:
                 failed.add(eviction.pod.uid)
-                self.batch.reports.append(EvictionFailed(eviction.pod.uid))
+                self.batch.reports.append(EvictionFailed(eviction.pod.uid, "forbidden", now))
         done = CycleResult(
             binds=tuple(each for each in result.binds if each.pod.uid not in failed),
             evictions=tuple(each for each in result.evictions if each.pod.uid not in failed),

@@ -14,9 +14,9 @@ from deadlines import within
 from kai.engine.search.solver import Search, SearchResult
 from kai.kube import errors
 from kai.kube.reflector import Reflector, Upserted
-from kai.kube.resources import CONFIG_MAPS, LEASES, PDBS, POD_GROUPS, PODS, PRIORITY_CLASSES
+from kai.kube.resources import CONFIG_MAPS, LEASES, POD_GROUPS, PODS, PRIORITY_CLASSES
 from kai.model import names
-from kai.model.decisions import Outcome
+from kai.model.decisions import Outcome, Reason
 from kai.session.cache import SessionCache
 from kai.session.server import free_port, redis_server
 from kai.snapshot import codec
@@ -280,20 +280,16 @@ async def test_a_pod_that_comes_during_a_long_search_is_bound_before_its_end(clu
         assert value("kai_scenario_search_gave_way_total", {"action": "preempt"})
 
 
-async def test_by_the_eviction_api_a_budget_is_respected_and_the_pod_stays(cluster):
-    budget = {
-        "metadata": {"name": "keep"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
-    }
-    await cluster.client.create(PDBS, budget, namespace="default")
+async def test_a_pod_that_is_not_let_go_is_left_alone_for_a_while_and_then_asked_again(cluster):
     async with cluster.scheduler(eviction_api=True) as scheduler, cluster.binder():
-        cluster.fault(verb="create", resource="pods", subresource="eviction", status=429, count=2)
+        cluster.fault(verb="create", resource="pods", subresource="eviction", status=429, count=1)
         await a_full_node(cluster)
 
-        async def refused():
-            return cluster.requests("scheduler", "create", "pods/eviction") >= 2
+        def told(update):
+            reasons = {each.reason for outcome in update.outcomes for each in outcome.explanations}
+            return Reason.EVICTION_REFUSED in reasons
 
-        await cluster.until(refused)
+        await first(watch_sessions(cluster.client, **LEASE), told)
 
         async def evicted():
             try:

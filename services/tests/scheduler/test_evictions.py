@@ -61,15 +61,21 @@ class Server:
 
 
 @asynccontextmanager
-async def evicting(server, *victims, counted=None):
+async def evicting(server, *victims, counted=None, reasons=None):
     failed = []
+
+    def note(eviction, reason):
+        failed.append(eviction)
+        if reasons is not None:
+            reasons.append(reason)
+
     troubles = Troubles(Counter("cut_off", "failures", ("what",), registry=CollectorRegistry()))
     evictor = Evictor(
         server,
         through_api=False,
         set_condition=False,
         evicted=counted.append if counted is not None else lambda eviction: None,
-        failed=failed.append,
+        failed=note,
         troubles=troubles,
     )
     running = asyncio.create_task(evictor.run())
@@ -107,11 +113,12 @@ async def test_a_victim_that_is_asked_about_is_not_taken_on_again():
     assert (len(server.asked), failed) == (2, [])
 
 
-async def test_an_eviction_that_the_server_refuses_is_told():
-    server = Server(errors.Forbidden("no", status=403))
-    async with evicting(server) as (evictor, failed, _):
+async def test_an_eviction_that_the_server_refuses_is_told_with_its_reason():
+    server, reasons = Server(errors.Forbidden("no", status=403)), []
+    async with evicting(server, reasons=reasons) as (evictor, failed, _):
         await evictor.drain()
     assert (len(server.asked), failed) == (1, [VICTIM])
+    assert reasons == ["no"]
 
 
 async def test_an_eviction_that_is_done_is_held_by_nobody():

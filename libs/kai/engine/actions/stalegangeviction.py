@@ -7,7 +7,7 @@ from typing import Final
 from kai.engine.framework.session import Session
 from kai.model.ids import PodGroupKey
 from kai.snapshot.kept import Carried
-from kai.snapshot.rows import Job
+from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState
 from kai.snapshot.status import ACTIVE_ALLOCATED
 
@@ -63,13 +63,20 @@ def is_stale(job: Job) -> bool:
 
 
 def _evict(session: Session, job: Job) -> None:
-    """All that it holds, whether others could preempt it or not: a part of a gang does no work."""
-    tasks = [
-        task
-        for pod_set in job.pod_sets.values()
-        for task in pod_set.sorted_tasks()
-        if ACTIVE_ALLOCATED[task.status]
-    ]
+    """All that it holds, whether others could preempt it or not: a part of a gang does no work.
+
+    Pods that the API server did not let go lately are asked to go later.
+    """
+    refusals = session.state.eviction_refusals.standing(session.now)
+    tasks: list[Task] = []
+    for pod_set in job.pod_sets.values():
+        for task in pod_set.sorted_tasks():
+            if not ACTIVE_ALLOCATED[task.status]:
+                continue
+            if (refusal := refusals.get(task.uid)) is not None:
+                session.due(refusal.until)
+            else:
+                tasks.append(task)
     if not tasks:
         return
     short = ", ".join(

@@ -50,6 +50,7 @@ from kai.model.ids import NOBODY, PodGroupKey, PodUid
 from kai.model.objects import TopologyConstraint
 from kai.snapshot.class_table import ClassTable
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.eviction_refusals import EvictionRefusals
 from kai.snapshot.group_order import LabelRank
 from kai.snapshot.kept import Kept, KeptValues
 from kai.snapshot.kinds import Kind, StateParams
@@ -71,6 +72,7 @@ __all__ = [
     "Division",
     "EngineParams",
     "Entitlement",
+    "EvictionRefusals",
     "Fault",
     "Filter",
     "Floats",

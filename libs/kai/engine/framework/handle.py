@@ -15,6 +15,7 @@ from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey, PodUid
 from kai.snapshot.class_table import ClassTable
 from kai.snapshot.classes import TaskClass
+from kai.snapshot.eviction_refusals import EvictionRefusals
 from kai.snapshot.kept import KeptValues
 from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.refusals import Refusals
@@ -67,6 +68,8 @@ class Handle:
     allocatable: Callable[[], list[Job]]
     #: Nodes that refused pods of late.
     refusals: Refusals
+    #: Pods that were not let go of late.
+    eviction_refusals: EvictionRefusals
     params: StateParams
     flags: EngineParams
     #: Unix seconds.

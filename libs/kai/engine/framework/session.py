@@ -177,6 +177,7 @@ class Session:
             max_gpu_memory_mib=state.max_gpu_memory_mib,
             allocatable=partial(_allocatable, state),
             refusals=state.refusals,
+            eviction_refusals=state.eviction_refusals,
             params=state.params,
             flags=config.params,
             now=self.now,

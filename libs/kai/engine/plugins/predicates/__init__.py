@@ -14,6 +14,7 @@ from kai.engine.framework.protocols import Plugin
 from kai.engine.neighbourhood.affinity import PodAffinity, terms
 from kai.engine.neighbourhood.attraction import Companions, companions
 from kai.engine.neighbourhood.spread import TopologySpread, must_hold
+from kai.engine.plugins.predicates.left_alone import LeftAlone
 from kai.engine.plugins.predicates.offered import OfferedOnly
 from kai.engine.plugins.predicates.prerequisites import ConfigMaps, HostPorts, LargestNode
 from kai.engine.plugins.predicates.refusals import RefusingNodes
@@ -68,6 +69,8 @@ def opened(handle: Handle) -> Iterator[Plugin]:
     yield LargestNode(handle)
     if handle.refusals:
         yield RefusingNodes(handle)
+    if handle.eviction_refusals:
+        yield LeftAlone(handle)
     if waiting.config_maps and handle.versions[Kind.CONFIG_MAP]:
         yield ConfigMaps(handle)
     if waiting.host_ports or movable.host_ports:
