@@ -141,7 +141,7 @@ class Link:
                 call.cancel()
                 # Not a step further for a leader that cannot hear us, before anything else.
                 await self._executor.drop()
-                await asyncio.wait([reading, replaced])
+                await asyncio.gather(reading, replaced, return_exceptions=True)
             for task in (reading, replaced):
                 if not task.cancelled():
                     task.result()

@@ -305,7 +305,7 @@ async def _unless_stopping(host: Host, work: Coroutine[Any, Any, None]) -> None:
     finally:
         working.cancel()
         stopping.cancel()
-        await asyncio.wait([working, stopping])
+        await asyncio.gather(working, stopping, return_exceptions=True)
     if not working.cancelled():
         working.result()
 

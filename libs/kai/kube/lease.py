@@ -361,7 +361,7 @@ async def follow_leader(client: KubeClient, name: str, namespace: str) -> AsyncI
                 yield leader
     finally:
         watch.cancel()
-        await asyncio.wait([watch])
+        await asyncio.gather(watch, return_exceptions=True)
 
 
 def _patience(lease: Lease | None) -> float:

@@ -89,7 +89,7 @@ async def _end_of(tracker: LeaderTracker, leader: Leader) -> AsyncIterator[async
         yield ended
     finally:
         ended.cancel()
-        await asyncio.wait([ended])
+        await asyncio.gather(ended, return_exceptions=True)
 
 
 async def _messages(call: Any, ended: asyncio.Task[None]) -> AsyncIterator[Any]:
@@ -98,12 +98,13 @@ async def _messages(call: Any, ended: asyncio.Task[None]) -> AsyncIterator[Any]:
         reading = asyncio.ensure_future(call.read())
         try:
             await asyncio.wait([reading, ended], return_when=asyncio.FIRST_COMPLETED)
-        finally:
             if not reading.done():
-                reading.cancel()
-        if not reading.done():
-            break
-        if (message := reading.result()) is grpc.aio.EOF:
+                break
+            message = reading.result()
+        finally:  # how it ends is no matter of who does not listen any more
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        if message is grpc.aio.EOF:
             return
         yield message
     ended.result()
