@@ -11,7 +11,9 @@ from kai.model.objects import Container, Json, Pod
 from kai.snapshot import pod_bounds
 from kai.validation.verdict import Verdict
 
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+#: As long as whoever takes pods in reads one: without an end, a long text that is none would be tried in as
+#: many ways as the square of its length, and all other reviews would wait.
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,32}\.?[0-9]{0,32}|\.[0-9]{1,32})(?:[eE][+-]?[0-9]{1,3})?")
 _UNSIGNED = re.compile(r"[0-9]{1,20}")
 _SHOWN = 40
 

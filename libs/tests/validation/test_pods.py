@@ -1,3 +1,5 @@
+import time
+
 import msgspec
 import pytest
 
@@ -171,6 +173,14 @@ ACCEPTED = {
 def test_accepted(rules, pod):
     verdict = pods.check(pod, rules)
     assert verdict.allowed, verdict.message
+
+
+def test_a_long_text_that_is_no_fraction_takes_no_time_to_refuse():
+    """Others wait for their pods meanwhile."""
+    pod = a_pod(gpu_fraction="9" * 8000 + "x")
+    began = time.process_time()
+    assert not pods.check(pod, SHARING).allowed
+    assert time.process_time() - began < 0.3
 
 
 def test_the_first_row_that_applies_is_the_one_reported():
