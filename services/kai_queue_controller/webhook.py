@@ -41,7 +41,20 @@ def reviewer(queues: Mapping[str, Queue], queue_rules: QueueRules, live: Live) -
         if queue.metadata.deletion_timestamp:
             # What is on its way out must not be held up by a rule.
             return AdmissionResponse()
-        return _answer(rules.check(queue, queues, queue_rules))
+        verdict = rules.check(queue, queues, queue_rules)
+        if queue_rules.quotas and queue.spec.parent_queue and not verdict.allowed:
+            return compare_with_parent(queue)
+        return _answer(verdict)
+
+    async def compare_with_parent(queue: Queue) -> AdmissionResponse:
+        """Judge by the parent as it is really: the watch is late where a tree is made from above."""
+        parent = queue.spec.parent_queue
+        try:
+            found = await live(parent)
+        except KubeError:
+            found = None
+        known = queues if found is None else {**queues, parent: found}
+        return _answer(rules.check(queue, known, queue_rules))
 
     def review_deletion(queue: Queue) -> AdmissionResponse | Awaitable[AdmissionResponse]:
         children = advice.children(queue.metadata.name, queues.values())

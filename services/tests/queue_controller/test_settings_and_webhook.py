@@ -1,5 +1,7 @@
 """What the service is told, and what its webhook answers."""
 
+from inspect import isawaitable
+
 import pytest
 
 from kai.kube import errors
@@ -69,6 +71,33 @@ def test_the_tree_is_looked_at_as_it_is_at_the_time(build):
     assert not answer.allowed
     assert "circle" in answer.message
     assert answer.code == 422
+
+
+async def test_a_parent_that_was_just_made_is_known_where_quotas_are_compared(build):
+    """As where a tree is made from one file: the watch is late."""
+    there = {"root": build.queue("root", resources=RESOURCES)}
+    assert (await review_below_root(build, {}, there.get)).allowed
+    bare = {"root": build.queue("root")}
+    assert (await review_below_root(build, bare, there.get)).allowed
+    assert "is unknown; create that queue first" in (await review_below_root(build, {}, {}.get)).message
+
+
+async def test_a_parent_that_cannot_be_read_is_what_the_watch_says_where_quotas_are_compared(build):
+    def unreachable(name):
+        raise errors.TransportError("cannot connect")
+
+    answer = await review_below_root(build, {}, unreachable)
+    assert "is unknown; create that queue first" in answer.message
+
+
+async def review_below_root(build, queues, found):
+    async def live(name):
+        return found(name)
+
+    answer = reviewer(queues, QueueRules(quotas=True), live)(
+        a_request(build, "team", parent="root", resources=RESOURCES)
+    )
+    return await answer if isawaitable(answer) else answer
 
 
 def test_a_queue_without_resources_is_refused_unless_it_is_on_its_way_out(build):
