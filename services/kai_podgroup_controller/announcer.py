@@ -67,7 +67,7 @@ class Announcer:
             self._recorder.emit(regarding, "Normal", "Evict", message, annotations, action="Evicting")
 
     def _pipelined(self, nomination: Nomination) -> None:
-        pod = self._cluster.pods.get(f"{nomination.pod.namespace}/{nomination.pod.name}")
+        pod = self._cluster.find_pod(nomination.pod)
         if pod is not None:
             message = f"pod {pod.key} waits for resources that are being released on node {nomination.node}"
             self._recorder.emit(_pod(pod), "Normal", "Pipelined", message, action="Scheduling")

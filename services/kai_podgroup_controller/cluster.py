@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from kai.kube.reflector import Change, Removed, Upserted
 from kai.model import duration
+from kai.model.decisions import PodRef
 from kai.model.dra import ResourceClaim
 from kai.model.faults import Fault
 from kai.model.objects import Node, PodGroup, PriorityClass, Queue
@@ -192,14 +193,19 @@ class Cluster:
         if known is not None and known.uid == pod.metadata.uid:
             self.take_pod(pod)
 
-    def expect_end(self, pod_key: str) -> None:
+    def find_pod(self, ref: PodRef) -> WatchedPod | None:
+        """The pod that a scheduler speaks of, and not a later one of the same name."""
+        pod = self.pods.get(f"{ref.namespace}/{ref.name}")
+        return pod if pod is not None and pod.uid == ref.uid else None
+
+    def expect_end(self, ref: PodRef) -> None:
         """A scheduler evicts this pod: it will be going, though the watch does not say so yet."""
-        pod = self.pods.get(pod_key)
+        pod = self.find_pod(ref)
         if pod is None or pod.going:
             return
-        self.pods[pod_key] = going = replace(pod, going=True)
+        self.pods[pod.key] = going = replace(pod, going=True)
         if pod.group in self._members:
-            self._members[pod.group][pod_key] = going
+            self._members[pod.group][pod.key] = going
 
     def _join(self, pod: WatchedPod) -> None:
         if not pod.group:

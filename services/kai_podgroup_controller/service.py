@@ -182,5 +182,5 @@ class Controller:
         for group in self._faults.take(shard, update) | self._book.take(shard, update):
             self._queue.add_after(group, SETTLING_SECONDS)
         for eviction in update.evictions:
-            self._cluster.expect_end(f"{eviction.pod.namespace}/{eviction.pod.name}")
+            self._cluster.expect_end(eviction.pod)
         self._announcer.announce(update)

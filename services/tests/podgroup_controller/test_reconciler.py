@@ -27,6 +27,7 @@ from kai_podgroup_controller.verdicts import SILENCE_SECONDS, VerdictBook
 pytestmark = pytest.mark.looptime
 
 SCHEDULED = {"type": "PodScheduled", "status": "True"}
+WORKER = PodRef(uid="uid-worker", namespace="team", name="worker", pod_group="team/train")
 EVICTED = {names.LAST_EVICTION_TIMESTAMP: "2026-11-21T09:59:59Z"}
 
 
@@ -560,13 +561,12 @@ async def test_a_gang_that_is_evicted_is_one_event_and_its_owner_is_told_as_well
 
 
 async def test_waiting_for_resources_not_ready_and_stale_are_events_of_their_own(build):
-    ref = PodRef(uid="u", namespace="team", name="worker", pod_group="team/train")
     async with World(build) as world:
         world.group()
         world.pod()
         world.session(
             build.outcome(Outcome.NOT_READY, message="1 of 2 pods", staleness="1 active"),
-            nominations=(Nomination(pod=ref, node="n1"),),
+            nominations=(Nomination(pod=WORKER, node="n1"),),
         )
         await asyncio.sleep(1)
         world.session(build.outcome(Outcome.NOT_READY, message="1 of 3 pods", staleness="1 active"))
@@ -578,6 +578,23 @@ async def test_waiting_for_resources_not_ready_and_stale_are_events_of_their_own
         ("PodGroup", "train", "NotReady"),
     ]
     assert world.api.written("pods/status") == []
+
+
+async def test_what_befell_a_pod_is_nothing_to_its_successor_of_the_same_name(build):
+    """As where a pod ends at once, or sessions come late since the connection was lost."""
+    before = PodRef(uid="uid-before", namespace="team", name="worker", pod_group="team/train")
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(nominations=(Nomination(pod=before, node="n1"),))
+        world.cluster.expect_end(before)
+        world.session(build.outcome())
+        await asyncio.sleep(1)
+        assert world.shown == "no room"
+    assert world.recorder.reasons() == [
+        ("PodGroup", "train", "Unschedulable"),
+        ("Pod", "worker", "Unschedulable"),
+    ]
 
 
 async def test_running_work_whose_queue_is_gone_is_told_so(build):
@@ -680,7 +697,7 @@ async def test_nothing_is_written_to_a_group_that_goes_with_its_last_pod(build, 
         if told_by == "watch":
             world.pod(bound=True, phase="Running", version=2, going=True)
         else:
-            world.cluster.expect_end("team/worker")
+            world.cluster.expect_end(WORKER)
         world.session(build.outcome(Outcome.SETTLED, annotations=EVICTED))
         await asyncio.sleep(1)
         world.cluster.pod_sink(Removed("team/worker", "uid-worker", None))
@@ -710,7 +727,7 @@ async def test_an_evicted_pods_own_group_is_left_to_the_garbage_collector(build,
         await asyncio.sleep(1)
         world.api.writes.clear()
 
-        world.cluster.expect_end("team/worker")
+        world.cluster.expect_end(WORKER)
         world.session(build.outcome(Outcome.SETTLED, annotations=EVICTED))
         await asyncio.sleep(2 * reconciler.PATIENCE_SECONDS)
         world.pod(bound=True, phase="Running", version=2, going=True)
