@@ -13,7 +13,7 @@ from kai.wire.sessions import SessionUpdate
 class News:
     """An outcome that is to be announced."""
 
-    #: By a session before this one: we or a predecessor of ours may have announced it.
+    #: By a session before this one, and nothing else was known: a predecessor of ours may have announced it.
     found_earlier: bool
     #: That it is stale, or how much it lacks now.
     staleness: bool
@@ -105,7 +105,8 @@ class OutcomeBook:
             news = before.news
         else:
             lacked = known.staleness if known is not None else ""
-            news = News(found_earlier=update.full, staleness=outcome.staleness not in ("", lacked))
+            earlier = update.full and before is None
+            news = News(found_earlier=earlier, staleness=outcome.staleness not in ("", lacked))
         words[shard] = _Word(update.node_pool or names.DEFAULT_NODE_POOL, outcome, news)
         return known != outcome
 

@@ -69,9 +69,15 @@ def test_news_is_told_once_with_whether_it_is_new_that_pods_are_missing(build):
     assert book.take_news("team/train", node_pool="default") == News(found_earlier=False, staleness=True)
     assert book.take_news("team/train", node_pool="default") is None
     book.take("s", an_update(build.outcome(staleness="1 active", message="other"), full=True))
-    assert book.take_news("team/train", node_pool="default") == News(found_earlier=True, staleness=False)
+    assert book.take_news("team/train", node_pool="default") == News(found_earlier=False, staleness=False)
     book.take("s", an_update(build.outcome(staleness="2 active", message="other")))
     assert book.take_news("team/train", node_pool="default") == News(found_earlier=False, staleness=True)
+
+
+def test_what_is_all_that_is_known_of_a_group_may_have_been_found_earlier(build):
+    book = OutcomeBook()
+    book.take("s", an_update(build.outcome(), full=True))
+    assert book.take_news("team/train", node_pool="default") == News(found_earlier=True, staleness=False)
 
 
 def test_of_a_group_with_pods_on_nodes_of_another_pool_the_word_of_its_own_counts(build):

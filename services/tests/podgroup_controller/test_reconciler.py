@@ -363,6 +363,21 @@ async def test_what_came_after_the_start_is_announced_even_if_the_news_is_old(bu
     assert world.recorder.reasons() == [("PodGroup", "new", "NotReady")]
 
 
+async def test_what_befalls_a_group_while_schedulers_change_is_announced(build):
+    """As where a node is lost on which the one that led ran as well as pods of the group."""
+    async with World(build) as world:
+        world.group()
+        world.cluster.begin()
+        world.session(build.outcome(Outcome.SETTLED, message=""), full=True)
+        await asyncio.sleep(5)
+        stale = build.outcome(Outcome.NOT_READY, message="1 of 2 pods", staleness="1 active")
+        world.session(stale, full=True)
+        await asyncio.sleep(5)
+        world.session(stale, full=True)
+        await asyncio.sleep(5)
+    assert world.recorder.reasons() == [("PodGroup", "train", "StaleJob"), ("PodGroup", "train", "NotReady")]
+
+
 async def test_a_message_that_changes_with_every_cycle_is_written_now_and_then(build):
     async with World(build) as world:
         world.group()
