@@ -94,6 +94,39 @@ def test_a_pod_waits_where_no_volume_is_what_its_claim_asks_for(
 
 
 # --- what others give up -------------------------------------------------------------------------
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+
+
+@pytest.mark.parametrize(
+    ("volume", "node", "reached"),
+    [
+        ({ZONE: "a"}, {ZONE: "a"}, True),
+        ({ZONE: "a"}, {ZONE: "b"}, False),
+        ({ZONE: "a__b"}, {ZONE: "b"}, True),
+        ({OLD_ZONE: "a"}, {ZONE: "a"}, True),
+        ({OLD_ZONE: "a"}, {ZONE: "b"}, False),
+        ({OLD_ZONE: "a"}, {OLD_ZONE: "a", ZONE: "b"}, True),
+        ({ZONE: "a"}, {}, True),
+        ({ZONE: "a"}, {"disktype": "ssd"}, True),
+        ({ZONE: "a"}, {OLD_ZONE: "a"}, False),
+        ({ZONE: "a", REGION: "r"}, {REGION: "r"}, False),
+    ],
+    ids=str,
+)
+def test_a_volume_of_a_zone_is_reached_as_in_kubernetes(
+    volume: dict[str, str], node: dict[str, str], reached: bool
+) -> None:
+    claim = {"metadata": {"name": "data", "namespace": "default"}, "spec": {"volumeName": "v"}}
+    state = a_state(
+        a_node("n", gpus=1, labels=node),
+        (Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v", "labels": volume}, "spec": {}}),
+        (Kind.PERSISTENT_VOLUME_CLAIM, {**claim, "status": {"phase": "Bound"}}),
+    )
+    add(state, a_single("job", gpus=1, spec=using("data")))
+    assert [bind.pod.name for bind in Engine().run(state, NOW).binds] == (["job"] if reached else [])
+
+
 def one_slot(*things: object, gpus: int = 4) -> ClusterState:
     """A node that attaches one volume of a driver; claims ``mine`` and ``theirs`` have one each."""
     limit = {"drivers": [{"name": "disk.example.com", "allocatable": {"count": 1}}]}

@@ -12,7 +12,7 @@ from kai.engine.framework.protocols import Filter, NodeFilter, PreFilter, Readin
 from kai.engine.plugins.predicates.leaving import others_on
 from kai.model import quantity
 from kai.model.arrays import Mask
-from kai.model.rules.selectors import label_selector, selects
+from kai.model.rules.selectors import OneOf, label_selector, selects
 from kai.model.rules.volumes import (
     is_made_for,
     is_to_be_had,
@@ -27,10 +27,15 @@ from kai.snapshot.state import Kind
 from kai.snapshot.status import OCCUPYING
 
 Object = Mapping[str, Any]
-_ZONES: Final = (
-    "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
-)  # fmt: skip
+_ZONE: Final = "topology.kubernetes.io/zone"
+_REGION: Final = "topology.kubernetes.io/region"
+#: Labels that say where a volume is, and where a node says that which does not have the same label.
+_ZONES: Final = {
+    _ZONE: _ZONE,
+    _REGION: _REGION,
+    "failure-domain.beta.kubernetes.io/zone": _ZONE,
+    "failure-domain.beta.kubernetes.io/region": _REGION,
+}
 #: Access mode of a volume that no second pod may use, not even on the same node.
 _ONE_POD: Final = "ReadWriteOncePod"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -205,13 +210,26 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
         required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
         if required:
             masks.append(labels.terms(required.get("nodeSelectorTerms") or ()))
-        for key in _ZONES:
-            zones = ((volume.get("metadata") or {}).get("labels") or {}).get(key)
-            if zones:
-                # A volume that is in several zones has their names with two underscores between them.
-                allowed = set(zones.split("__"))
-                masks.append(labels.where(key, lambda value, allowed=allowed: value in allowed))  # type: ignore[misc]
+        if (inside := self._in_zones((volume.get("metadata") or {}).get("labels") or {})) is not None:
+            masks.append(inside)
         return np.logical_and.reduce(masks) if masks else None
+
+    def _in_zones(self, said: Mapping[str, str]) -> Mask | None:
+        """Nodes where a volume with these labels is, as in kube-scheduler; None if they name no zone.
+
+        A node that says nothing of zones is in all of them: a cluster of one need not label its nodes.
+        """
+        labels, masks = self._handle.filters.labels, list[Mask]()
+        for key, instead in _ZONES.items():
+            if zones := said.get(key):
+                # A volume that is in several zones has their names with two underscores between them.
+                allowed = OneOf(frozenset(zones.split("__")))
+                unsaid = labels.column(key)[0] < 0
+                masks.append(np.where(unsaid, labels.where(instead, allowed), labels.where(key, allowed)))
+        if not masks:
+            return None
+        nowhere = np.logical_and.reduce([labels.column(key)[0] < 0 for key in _ZONES])
+        return np.asarray(np.logical_and.reduce(masks) | nowhere, dtype=bool)
 
     def _of_free_volumes(self, claim: Object) -> Mask:
         """Nodes that reach some volume that the claim could get."""
