@@ -1,6 +1,17 @@
 import pytest
 
-from libs.tests.engine.builders import a_constraint, a_job, a_node, a_state, a_topology, decided
+from kai.engine import Engine
+from libs.tests.engine.builders import (
+    NOW,
+    a_constraint,
+    a_job,
+    a_node,
+    a_state,
+    a_topology,
+    decided,
+    nodes,
+    outcomes,
+)
 
 
 def test_room_is_counted_for_each_topology_on_its_own_nodes() -> None:
@@ -26,3 +37,15 @@ def test_a_preferred_level_at_or_above_the_required_one_adds_nothing(preferred: 
         a_job("job", pods=2, gpus=2, group={"topology": a_constraint("rack", preferred=preferred)}),
     )
     assert decided(state).binds == {"job-0": "b", "job-1": "b"}
+
+
+def test_where_no_node_is_part_of_a_topology_that_is_said_and_not_that_there_is_no_room() -> None:
+    """Nodes that are free, some of which have one of the two labels."""
+    state = a_state(
+        a_topology("zone", "rack"),
+        [nodes(2, gpus=8), a_node("half", gpus=8, labels={"zone": "z1"})],
+        a_job("job", pods=2, gpus=1, group={"topology": a_constraint("zone")}),
+    )
+    assert outcomes(Engine().run(state, NOW))["job"].message == (
+        "PodSchedulingErrors: no node is part of topology 'tree': none has all of its labels, zone, rack"
+    )

@@ -140,6 +140,11 @@ class TopologyPlugin(NodeSets):
             if level and level not in tree.aliases:
                 has = ", ".join(tree.levels)
                 return _refuse(f"topology {constraint.topology!r} has no level {level!r}; it has {has}")
+        if len(tree.members) and not tree.members.any():
+            has = ", ".join(tree.levels)
+            return _refuse(
+                f"no node is part of topology {constraint.topology!r}: none has all of its labels, {has}"
+            )
         wanted = tree.aliases[required] if required else None
         liked = tree.aliases[preferred] if preferred else None
         if wanted is not None and liked is not None and liked < wanted:
