@@ -143,3 +143,22 @@ def test_a_pod_without_a_place_among_those_of_a_node_is_told_in_the_words_that_c
     state.apply(Kind.POD, a_pod("job-0", group="job", **asks))
     [outcome] = Engine().run(state, NOW).outcomes
     assert "1 node(s) pod number exceeded" in outcome.pod_messages["default/job-0"]
+
+
+@pytest.mark.parametrize("deleted", [NOW + 30, NOW + 86_400], ids=["soon", "tomorrow"])
+def test_a_gang_whose_pods_are_on_their_way_out_is_told_that_it_lacks_others(
+    state: ClusterState, deleted: float
+) -> None:
+    """Two of four pods are there again, while two still run that were deleted."""
+    state.apply(Kind.POD_GROUP, a_group("job", queue="team", min_member=4))
+    for i in range(2):
+        state.apply(Kind.POD, a_pod(f"old-{i}", group="job", node="node", deleted=deleted))
+        state.apply(Kind.POD, a_pod(f"new-{i}", group="job"))
+    engine = Engine()
+    ((outcome, message, _),) = said_anew(state, engine)
+    assert outcome is Outcome.NOT_READY
+    assert message == (
+        "Job is not ready for scheduling. Waiting for 4 pods, "
+        "currently 2 exist, 0 are gated, 2 are being deleted"
+    )
+    assert NOT_READY.match(message)

@@ -17,17 +17,28 @@ _LETTERS: Final = 200
 
 def lacks_pods(job: Job) -> bool:
     """Whether pods wait for others of their part that do not exist."""
-    return any(pod_set.pending and not pod_set.ready for pod_set in job.pod_sets.values())
+    return any(pod_set.pending and _lacks(pod_set) for pod_set in job.pod_sets.values())
+
+
+def _lacks(pod_set: PodSet) -> bool:
+    """Whether too few pods wait, have a place that they keep, or are done."""
+    return pod_set.pending + pod_set.active_allocated + pod_set.succeeded < pod_set.min_member
 
 
 def not_ready(job: Job) -> str:
-    """Which pods a group lacks. Those behind a scheduling gate exist, but count for nothing yet."""
-    waiting = [pod_set for _, pod_set in sorted(job.pod_sets.items()) if not pod_set.ready]
+    """Which pods a group lacks.
+
+    Those behind a scheduling gate exist, but count for nothing yet, and those on their way out no more.
+    """
+    waiting = [pod_set for _, pod_set in sorted(job.pod_sets.items()) if _lacks(pod_set)]
     return " ".join(["Job is not ready for scheduling.", *_first(list(map(_waits_for, waiting)))])
 
 
 def _waits_for(pod_set: PodSet) -> str:
-    counts = f"currently {pod_set.alive} exist, {pod_set.gated} are gated"
+    leaving = pod_set.active_used - pod_set.active_allocated
+    counts = f"currently {pod_set.alive - leaving} exist, {pod_set.gated} are gated"
+    if leaving:
+        counts += f", {leaving} are being deleted"
     if pod_set.name == DEFAULT_POD_SET:
         return f"Waiting for {pod_set.min_member} pods, {counts}"
     return f"Waiting for {pod_set.min_member} pods for SubGroup {pod_set.name}, {counts}."
