@@ -86,6 +86,8 @@ class Refusals:
         found: dict[str, dict[str, float]] = {}
         for node, records in list(self._records.items()):
             for namespace, record in list(records.items()):
+                # Else it would be closed until a clock that went back is again where it was.
+                record.closed_until = min(record.closed_until, now + LONGEST_SECONDS)
                 if record.closed_until > now:
                     found.setdefault(namespace, {})[node] = record.closed_until
                 elif record.closed_until and now > record.closed_until + LONGEST_SECONDS:

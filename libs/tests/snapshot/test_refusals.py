@@ -61,3 +61,10 @@ def test_nodes_that_are_gone_or_were_left_alone_for_long_are_forgotten():
     assert set(refusals.closed(NOW)["team"]) == {"old"}
     assert refusals.closed(NOW + FIRST_SECONDS + LONGEST_SECONDS + 1) == {}
     assert not refusals
+
+
+def test_after_the_clock_went_back_a_node_is_closed_for_no_longer_than_at_most():
+    refusals, before = Refusals(), NOW - 86_400
+    refuse(refusals)
+    assert refusals.closed(before) == {"team": {"n": before + LONGEST_SECONDS}}
+    assert refusals.closed(before + LONGEST_SECONDS) == {}
