@@ -158,6 +158,16 @@ def test_what_is_set_aside_is_tried_again_after_a_pause_that_grows() -> None:
     assert result.faults == ()
 
 
+def test_after_the_clock_went_back_it_is_tried_again_as_if_it_had_failed_then() -> None:
+    state, engine = one_node(), contained()
+    add(state, a_job("poison", gpus=1))
+    with fails_over([POISON], Session, "over_capacity"):
+        engine.run(state, NOW)
+    before = NOW - 86_400
+    assert before < engine.run(state, before).next_due <= before + 10
+    assert sorted(bound(engine.run(state, before + 10))) == ["poison-0"]
+
+
 def test_the_cycle_after_which_it_is_tried_again_is_due_then() -> None:
     state, engine = one_node(), contained()
     add(state, a_job("poison", gpus=1))

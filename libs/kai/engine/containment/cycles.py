@@ -160,6 +160,8 @@ class Containment:
     # --- trying again ----------------------------------------------------------------------------
     def _readmit(self, state: ClusterState, now: float) -> None:
         for who, entry in list(self._aside.items()):
+            # Else it would be left out until a clock that went back is again where it was.
+            entry.failed_at = min(entry.failed_at, now)
             if _gone(state, who, entry):
                 del self._aside[who]
             elif _due(state, who, entry, now):
