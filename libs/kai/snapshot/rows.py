@@ -252,6 +252,11 @@ class PodSet(msgspec.Struct, eq=False, kw_only=True):
         """How many pods are needed, at least 0."""
         return self.min_member
 
+    @property
+    def elastic(self) -> bool:
+        """Whether it has more pods than it needs, whatever state they are in."""
+        return self.min_member < len(self.tasks)
+
 
 class SubGroupSet(msgspec.Struct, eq=False, kw_only=True):
     """An inner node of a pod group's tree.
@@ -296,6 +301,11 @@ class SubGroupSet(msgspec.Struct, eq=False, kw_only=True):
     def ready(self) -> bool:
         """Whether enough members are ready."""
         return sum(member.ready for member in self.members) >= self.threshold
+
+    @property
+    def elastic(self) -> bool:
+        """Whether it has more members than it needs, or one of them more than that needs."""
+        return self.threshold < len(self.members) or any(member.elastic for member in self.members)
 
 
 class Past(NamedTuple):
@@ -390,10 +400,8 @@ class Job(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def elastic(self) -> bool:
-        """Whether some pod set has more pods than it needs, whatever state they are in."""
-        if (single := self.single) is not None:
-            return single.min_member < len(single.tasks)
-        return any(pod_set.min_member < len(pod_set.tasks) for pod_set in self.pod_sets.values())
+        """Whether some part of it has more pods, or parts, than it needs, whatever state they are in."""
+        return self.root.elastic if self.single is None else self.single.elastic
 
 
 class Standing(NamedTuple):

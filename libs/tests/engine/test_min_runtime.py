@@ -10,6 +10,7 @@ from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import (
     NOW,
+    Part,
     a_group,
     a_job,
     a_node,
@@ -200,4 +201,28 @@ def test_surplus_pods_still_on_their_way_out_leave_the_minimum_safe(queue: str) 
     add(state, urgent("second", **taker))
     found = decided(state, now=NOW + 1)
     assert found.evicts == frozenset()
+    assert found.waits == {"first-0": "node"}
+
+
+@pytest.mark.parametrize("queue", ["poor", "rich"], ids=["reclaim", "preempt"])
+def test_subgroups_beyond_those_that_are_needed_may_go_and_leave_the_minimum_safe(queue: str) -> None:
+    """Four replicas of which two are needed, each with a pod that it needs."""
+    asks = {"gpus": 2, "queue": queue, "priority": "build-preemptible"}
+    takers = [urgent(name, **asks) for name in ("first", "second")]
+    state = a_state(
+        a_node("node", gpus=4),
+        a_queue("rich", parent="top", gpu=0, preempt_min_runtime="1h", reclaim_min_runtime="1h"),
+        a_queue("poor", parent="top", gpu=4),
+        a_job(
+            "elastic",
+            *[Part(name, on="node") for name in "abcd"],
+            queue="rich",
+            gpus=1,
+            started=NOW - MINUTE,
+            group={"min_sub_group": 2},
+        ),
+        takers,
+    )
+    found = decided(state)
+    assert found.evicts == {"elastic-c-0", "elastic-d-0"}
     assert found.waits == {"first-0": "node"}

@@ -13,9 +13,10 @@ from kai.engine.framework.victims import VictimRules, VictimSearch
 from kai.engine.queueing.batches import Batch, by_job
 from kai.engine.reasons import Unschedulable
 from kai.model.decisions import Reason
+from kai.snapshot.core import Member, enough
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.kinds import Kind
-from kai.snapshot.rows import Job, Queue
+from kai.snapshot.rows import Job, PodSet, Queue
 from kai.snapshot.status import ACTIVE_ALLOCATED
 from kai.snapshot.times import rfc3339
 
@@ -147,16 +148,25 @@ def _explanation(spared: _Spared, job: Job) -> Unschedulable | None:
 
 
 def keeps_core(victims: Sequence[Batch], job: Job) -> bool:
-    """Whether a job keeps its minimum everywhere if these victims, all of them its own, are taken."""
+    """Whether a job keeps its minimum everywhere if these victims, all of them its own, are taken.
+
+    A part of it that is not needed beside others may go altogether.
+    """
     moved: dict[str, int] = {}
     for batch in victims:
         for task in batch.tasks:
             if task.pod_set is not None:
                 name = task.pod_set.name
                 moved[name] = moved.get(name, 0) + ACTIVE_ALLOCATED[task.status]
+
     # Who is leaving counts as allocated no longer, be it by this scenario or from before. Those that it moves
     # still do.
-    return all(
-        job.pod_sets[name].active_allocated - number >= job.pod_sets[name].min_member
-        for name, number in moved.items()
-    )
+    def left(pod_set: PodSet) -> range:
+        return range(pod_set.active_allocated - moved.get(pod_set.name, 0))
+
+    def keeps(member: Member) -> bool:
+        if isinstance(member, PodSet):
+            return member.name not in moved or enough(member, left)
+        return all(map(keeps, member.members)) or enough(member, left)
+
+    return keeps(job.root if job.single is None else job.single)
