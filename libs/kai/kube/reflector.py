@@ -3,7 +3,8 @@
 A reflector reads the whole list as a watch-list stream (the server sends what exists, then a
 bookmark, then changes), or in pages where the server cannot do that, and watches from there. A
 broken watch is resumed from the last resource version; only where the server no longer has that
-(410) is everything read again, and what vanished in between is told as removed.
+(410), or tells nothing at all from there on, is everything read again, and what vanished in between is
+told as removed.
 """
 
 from __future__ import annotations
@@ -352,13 +353,20 @@ class Reflector(Generic[T]):
             silence=SILENCE_SECONDS,
             metadata_only=self._metadata_only,
         ) as stream:
-            async for lines in _lines(stream, self._patience):
-                for line in lines:
-                    self._tell(line)
-                told += len(lines)
-                events.inc(len(lines))
-                self._count(len(self._known))
-                self._backoff.reset()
+            try:
+                async for lines in _lines(stream, self._patience):
+                    for line in lines:
+                        self._tell(line)
+                    told += len(lines)
+                    events.inc(len(lines))
+                    self._count(len(self._known))
+                    self._backoff.reset()
+            except aiohttp.ServerTimeoutError:
+                if not told:
+                    # Not even a bookmark: as where the server's store was restored, and our version is yet to
+                    # come. What changed in it before nobody would tell.
+                    self._resource_version = ""
+                raise
         if not told:
             # Keeps us from asking in a loop where a server or proxy ends every watch at once.
             await asyncio.sleep(self._backoff.next())

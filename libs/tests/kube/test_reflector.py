@@ -146,6 +146,25 @@ async def test_a_broken_watch_resumes_where_it_was(client, server, answers):
     assert [r.query.get("resourceVersion") for r in server.received("GET", PATH)] == [None, "8", "8"]
 
 
+async def test_a_watch_that_stays_silent_from_its_beginning_is_read_again_from_a_list(
+    client, server, answers, monkeypatch
+):
+    """As one from a version that is yet to come, since the server's store is older than it was."""
+    monkeypatch.setattr(reflector, "SILENCE_SECONDS", 0.2)
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(event("ADDED", a_pod("a", version=1)), bookmark(900, end=True), hold=True),
+        answers.stream(hold=True),
+        answers.stream(event("ADDED", a_pod("b", version=3)), bookmark(5, end=True), hold=True),
+    )
+    async with Following(client) as following:
+        await following.until("+a", "synced", "+b", "-team/a?", "synced")
+        assert following.reflector.relists == 1
+    asked = [r.query.get("resourceVersion") for r in server.received("GET", PATH)]
+    assert asked[:3] == [None, "900", None]
+
+
 @pytest.mark.parametrize("how", ["event", "status"])
 async def test_after_410_everything_is_read_again_and_what_vanished_is_told(client, server, answers, how):
     server.script(
