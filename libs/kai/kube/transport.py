@@ -14,6 +14,7 @@ import socket
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import yaml
 
@@ -120,12 +121,13 @@ class Transport:
     def _connect(self, configuration: Configuration) -> None:
         self.server = configuration.host.rstrip("/")
         self._server_name = configuration.tls_server_name or None
-        self._proxy = configuration.proxy or None
+        self._proxy = configuration.proxy or _proxy_of_environment(self.server)
         configuration.client_session_kwargs = {
             "timeout": aiohttp.ClientTimeout(total=None, sock_connect=5),
             "headers": self._headers,
-            # A proxy for the outside world must not catch an API server on loopback.
-            "trust_env": not is_loopback(self.server),
+            # With the environment's proxies come passwords of a .netrc, which are not for an API server, and
+            # go with no token.
+            "trust_env": False,
         }
         self._rest = _Rest(configuration)
         self._session = self._rest.open()
@@ -266,6 +268,18 @@ def _remove_temporary_files() -> None:
     gets to that; a private key must not stay behind where it does not.
     """
     cleanup_temp_files()
+
+
+def _proxy_of_environment(server: str) -> str | None:
+    """The proxy that the environment names for a server, if it is spoken to without TLS.
+
+    One for the outside world must not catch an API server on loopback.
+    """
+    parts = urlsplit(server)
+    if is_loopback(server) or proxy_bypass(parts.hostname or ""):
+        return None
+    proxy = getproxies().get(parts.scheme, "")
+    return proxy if urlsplit(proxy).scheme == "http" else None
 
 
 def is_loopback(url: str) -> bool:

@@ -12,7 +12,7 @@ import yaml
 from aiohttp import web
 
 from deadlines import patience
-from kai.kube import errors
+from kai.kube import errors, transport
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.resources import NODES, PODS, Resource
 from kai.model.objects import ObjectMeta, Pod
@@ -364,6 +364,45 @@ async def test_authorities_that_were_replaced_are_read_again(tmp_path, server):
             assert await client.get(PODS, "worker", namespace="team") == POD
     finally:
         await runner.cleanup()
+
+
+@pytest.fixture
+def elsewhere(monkeypatch, tmp_path):
+    """As if the API server were on another machine, and the environment told of no proxy."""
+    monkeypatch.setattr(transport, "is_loopback", lambda url: False)
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+async def test_passwords_that_are_kept_for_other_programs_are_not_told(
+    server, tmp_path, answers, elsewhere, monkeypatch
+):
+    """Which curl and git read from a file, and kubectl does not."""
+    (tmp_path / "netrc").write_text("default login somebody password word\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    server.script("GET", POD_PATH, answers.json(POD))
+    async with KubeClient.connect(server.kubeconfig(tmp_path)) as client:
+        assert await client.get(PODS, "worker", namespace="team") == POD
+    (request,) = server.received("GET", POD_PATH)
+    assert request.headers["Authorization"] == "Bearer secret"
+
+
+async def test_a_proxy_of_the_environment_is_used_but_for_those_who_need_none(
+    server, tmp_path, answers, elsewhere, monkeypatch
+):
+    proxy = server.url
+    monkeypatch.setenv("http_proxy", proxy)
+    server.script("GET", POD_PATH, answers.json(POD))
+    server.url = "http://cluster.invalid"
+    async with KubeClient.connect(server.kubeconfig(tmp_path)) as client:
+        assert await client.get(PODS, "worker", namespace="team") == POD
+    assert server.received("GET", POD_PATH)[0].headers["Host"] == "cluster.invalid"
+    server.url = proxy
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    async with KubeClient.connect(server.kubeconfig(tmp_path)) as client:
+        assert await client.get(PODS, "worker", namespace="team") == POD
 
 
 async def test_credentials_that_stay_wrong_are_an_error(client, server, answers):
