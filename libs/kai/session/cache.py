@@ -116,6 +116,9 @@ class SessionCache:
             if str(error).startswith("FENCED"):
                 newer = str(error).partition(" ")[2]
                 raise Fenced(f"epoch {epoch} is over: a leader of epoch {newer} has published") from error
+            if "READONLY" in str(error):
+                # Another leads now, and may have the address already: connections that are kept do not know.
+                await self.connection.connection_pool.disconnect(inuse_connections=False)
             raise CacheUnavailable(f"redis refuses {operation}: {error}") from error
         except (RedisError, OSError) as error:
             failure = f"{str(error) or 'nothing came in time'}{remedy(error, tls=self._tls)}"

@@ -144,6 +144,21 @@ async def test_redis_gone_is_an_error_of_ours():
             await cache.publish(a_publication(1))
 
 
+async def test_a_redis_that_became_a_replica_is_left_for_the_one_that_leads_now(tmp_path):
+    """Where nobody ends its connections, as an address that leads elsewhere does not."""
+    one, two, address = tmp_path / "one", tmp_path / "two", tmp_path / "redis"
+    async with redis_server(unix_socket=one), redis_server(unix_socket=two):
+        address.symlink_to(one)
+        async with SessionCache.connect(f"unix://{address}", shard="default") as cache:
+            assert await cache.publish(a_publication(1))
+            await cache.connection.execute_command("REPLICAOF", "127.0.0.1", "1")
+            address.unlink()
+            address.symlink_to(two)
+            with pytest.raises(CacheUnavailable, match="read only replica"):
+                await cache.publish(a_publication(2))
+            assert await cache.publish(a_publication(2))
+
+
 async def test_a_redis_that_is_full_is_an_error_of_ours(cache):
     await cache.connection.config_set("maxmemory", 1)
     with pytest.raises(CacheUnavailable, match="refuses publish"):
