@@ -6,6 +6,7 @@ import ssl
 import stat
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import psutil
 import pytest
@@ -189,6 +190,21 @@ async def test_only_the_gate_listens_on_the_network(redis):
         if connection.status == psutil.CONN_LISTEN
     ]
     assert ports == [redis.port]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="read from /proc")
+async def test_who_is_gone_without_a_word_is_found_out(redis):
+    """The kernel asks a client now and then whether it is there: its place is one of few."""
+
+    def asks():
+        """Whether a timer for that runs on each connection that was accepted."""
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        established = [line for line in lines if line[1].endswith(f":{redis.port:04X}") and line[3] == "01"]
+        return bool(established) and all(line[5].startswith("02:") for line in established)
+
+    async with redis.cache() as cache:
+        await cache.ping()
+        await eventually(asks, what="a timer")
 
 
 def test_a_password_that_is_made_is_kept_and_for_us_alone(tmp_path):
