@@ -52,12 +52,33 @@ class Specs:
             found = self._read_shard(shard, spec, problems)
             if found is not None:
                 known[_uid(shard)] = found
-        unread = len(known) < len(shards)
-        names = {shard["metadata"]["name"]: _uid(shard) for shard in shards}
-        for name, problem in self._product.rivals(list(known.values())).items():
-            del known[names[name]]
-            problems[names[name]] = (*problems.get(names[name], ()), problem)
-        return Reading(config=spec, shards=known, problems=problems, unread=unread)
+        self._leave_to_the_first(known, shards, spec, problems)
+        for shard in shards:
+            if _uid(shard) in known and _uid(shard) not in problems:
+                self._good[_uid(shard)] = shard
+        return Reading(config=spec, shards=known, problems=problems, unread=len(known) < len(shards))
+
+    def _leave_to_the_first(
+        self,
+        known: dict[str, ShardSpec],
+        shards: Iterable[Manifest],
+        config: ConfigSpec,
+        problems: dict[str, Sequence[str]],
+    ) -> None:
+        """Have each that wants what another has be as it was before, unless another has that, too."""
+        by_name, fallen = {shard["metadata"]["name"]: shard for shard in shards}, set[str]()
+        while rivals := self._product.rivals(list(known.values())):
+            for name, problem in rivals.items():
+                uid = _uid(by_name[name])
+                before = None
+                if uid not in fallen:
+                    fallen.add(uid)
+                    problems[uid] = (*problems.get(uid, ()), problem)
+                    before = self._before(by_name[name], config)
+                if before is None:
+                    del known[uid]
+                else:
+                    known[uid] = before
 
     def _read_config(self, manifest: Manifest, problems: dict[str, Sequence[str]]) -> ConfigSpec | None:
         uid = _uid(manifest)
@@ -91,14 +112,11 @@ class Specs:
     def _read_shard(
         self, manifest: Manifest, config: ConfigSpec, problems: dict[str, Sequence[str]]
     ) -> ShardSpec | None:
-        uid = _uid(manifest)
         try:
-            spec = self._product.read_shard(manifest, config)
+            return self._product.read_shard(manifest, config)
         except Unusable as error:
-            problems[uid] = error.problems
+            problems[_uid(manifest)] = error.problems
             return self._before(manifest, config)
-        self._good[uid] = manifest
-        return spec
 
     def _before(self, manifest: Manifest, config: ConfigSpec) -> ShardSpec | None:
         before = self._last(manifest)

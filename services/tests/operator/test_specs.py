@@ -66,6 +66,42 @@ def test_of_two_shards_that_want_the_same_the_older_one_has_it(build):
     assert reading.problems == {"uid-a": ("wants what b has",)}
 
 
+def test_a_shard_that_is_given_what_another_serves_goes_on_as_it_was(build):
+    specs = Specs(build.product(), nothing)
+    config, red = a("Config", "kai-config"), a("S", "a", partitionLabelValue="red")
+    read(specs, config, red, a("S", "b", partitionLabelValue="blue"))
+    for _ in range(2):
+        reading = read(specs, config, red, a("S", "b", partitionLabelValue="red"))
+        served = {uid: spec["partitionLabelValue"] for uid, spec in reading.shards.items()}
+        assert served == {"uid-a": "red", "uid-b": "blue"}
+        assert reading.problems == {"uid-b": ("wants what a has",)}
+        assert not reading.unread
+    assert specs.in_force("uid-b")["spec"] == {"partitionLabelValue": "blue"}
+
+
+def test_one_that_is_given_what_another_served_before_is_told_of_that(build):
+    specs = Specs(build.product(), nothing)
+    config, red = a("Config", "kai-config"), a("S", "a", partitionLabelValue="red")
+    read(
+        specs, config, red, a("S", "b", partitionLabelValue="blue"), a("S", "c", partitionLabelValue="green")
+    )
+    wanted = {"b": "red", "c": "blue"}
+    reading = read(specs, config, red, *(a("S", name, partitionLabelValue=of) for name, of in wanted.items()))
+    served = {uid: spec["partitionLabelValue"] for uid, spec in reading.shards.items()}
+    assert served == {"uid-a": "red", "uid-b": "blue", "uid-c": "green"}
+    assert reading.problems == {"uid-b": ("wants what a has",), "uid-c": ("wants what b has",)}
+
+
+def test_of_one_whose_part_another_has_been_given_it_is_not_known_what_it_is_to_be(build):
+    specs = Specs(build.product(), nothing)
+    config, blue = a("Config", "kai-config"), a("S", "b", partitionLabelValue="blue")
+    read(specs, config, a("S", "a", partitionLabelValue="red"), blue)
+    reading = read(specs, config, a("S", "a", partitionLabelValue="blue"), blue)
+    assert reading.shards.keys() == {"uid-a"}
+    assert reading.problems == {"uid-b": ("wants what a has",)}
+    assert reading.unread
+
+
 def test_what_was_written_down_is_in_force_where_what_stands_there_cannot_be_used(build):
     written = {"uid-kai-config": {"maps": {"x": {}}}, "uid-blue": {"partitionLabelValue": "blue"}}
 
