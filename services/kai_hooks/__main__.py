@@ -50,12 +50,17 @@ async def _topologies(client: KubeClient, _: argparse.Namespace, say: Say) -> No
 
 async def _removal(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
     """Delete what an operator has left behind, and have Config and shards that stay say so."""
-    try:
-        await remove_leftovers(
-            client, namespace=options.namespace, scheduler_name=options.scheduler_name, say=say
-        )
-    finally:  # what stays is served by nobody, whatever else stays
-        await tell_abandoned(client, say, namespace=options.namespace)
+    place, refused = options.namespace, list[str]()
+    for step in (
+        lambda: remove_leftovers(client, namespace=place, scheduler_name=options.scheduler_name, say=say),
+        lambda: tell_abandoned(client, say, namespace=place),
+    ):
+        try:
+            await step()
+        except (KubeError, Refused) as error:  # what stays is served by nobody, whatever else stays
+            refused.append(str(error))
+    if refused:
+        raise Refused("; ".join(dict.fromkeys(refused)))
 
 
 async def _scaling(client: KubeClient, options: argparse.Namespace, say: Say) -> None:

@@ -1,5 +1,6 @@
 """What helm has run around an installation, against an API server that keeps objects."""
 
+import argparse
 import asyncio
 import json
 import sys
@@ -38,6 +39,7 @@ from kai.kube.resources import (
 from kai.model import names
 from kai.model.documents import load_written
 from kai.operands import OPTIONAL_KINDS
+from kai_hooks.__main__ import HOOKS
 from kai_hooks.abandoned import tell_abandoned
 from kai_hooks.definitions import InvalidDefinition, apply_definitions
 from kai_hooks.edits import overwrite_edits
@@ -424,6 +426,27 @@ async def test_one_that_may_not_be_written_keeps_no_other_from_being_told(server
 async def test_without_their_definitions_there_are_no_shards_to_tell_of(client, said):
     await tell_abandoned(client, said.append, namespace=SPACE)
     assert said == []
+
+
+async def remove(client, said):
+    options = argparse.Namespace(namespace=SPACE, scheduler_name="ours")
+    await HOOKS["removal"](client, options, said.append)
+
+
+async def test_what_may_neither_go_nor_be_told_is_both_said(server, client, said):
+    await install_ours(client, "configs", "schedulingshards")
+    await client.create(SCHEDULING_SHARDS, {"metadata": {"name": "lab"}, "spec": {}})
+    made = {"labels": {"app.kubernetes.io/managed-by": "kai-operator"}}
+    await client.create(DEPLOYMENTS, a_deployment("binder", **made), namespace=SPACE)
+    for verb in ("delete", "patch"):
+        server.faults.rules.append(Rule(user_agent="test", verb=verb, status=403))
+    with pytest.raises(Refused) as caught:
+        await remove(client, said)
+    assert [each.partition(":")[0] for each in str(caught.value).split("; ")] == [
+        "deployment binder", "schedulingshard lab",
+    ]  # fmt: skip
+    await remove(client, said)
+    assert said == ["deployment binder is deleted", "schedulingshard lab is kept, and served by nobody"]
 
 
 async def install_ours(client, *plurals):
