@@ -20,7 +20,7 @@ with loading.of_a_service():
     from kai_hooks.edits import InvalidManifest, overwrite_edits
     from kai_hooks.handover import keep
     from kai_hooks.refusals import Refused
-    from kai_hooks.removal import remove_leftovers, remove_scaling_pods
+    from kai_hooks.removal import refuse_while_installed, remove_leftovers, remove_scaling_pods
     from kai_hooks.topologies import copy_topologies
 
 #: How long to wait for an API server at the start.
@@ -51,6 +51,7 @@ async def _topologies(client: KubeClient, _: argparse.Namespace, say: Say) -> No
 async def _removal(client: KubeClient, options: argparse.Namespace, say: Say) -> None:
     """Delete what an operator has left behind, and have Config and shards that stay say so."""
     place, refused = options.namespace, list[str]()
+    await refuse_while_installed(client, namespace=place)
     for step in (
         lambda: remove_leftovers(client, namespace=place, scheduler_name=options.scheduler_name, say=say),
         lambda: tell_abandoned(client, say, namespace=place),

@@ -37,7 +37,7 @@ async def tell_abandoned(
     refusals = Refusals()
     try:
         configs = [each for each in await client.list(CONFIGS) if "deletionTimestamp" not in each["metadata"]]
-        if any(_place(each) != namespace for each in configs):
+        if any(place_of(each) != namespace for each in configs):
             return
         shards = await client.list(SCHEDULING_SHARDS)
     except NotFound:  # their definitions went along
@@ -60,7 +60,7 @@ async def tell_abandoned(
     refusals.tell()
 
 
-def _place(config: dict[str, Any]) -> str:
+def place_of(config: dict[str, Any]) -> str:
     """The namespace in which a Config has everything run."""
     return (config.get("spec") or {}).get("namespace") or names.NAMESPACE
 

@@ -15,6 +15,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
 from kai.kube.resources import (
     CONFIG_MAPS,
+    CONFIGS,
     DAEMON_SETS,
     DEPLOYMENTS,
     LEASES,
@@ -25,11 +26,14 @@ from kai.kube.resources import (
     Resource,
 )
 from kai.model import names
-from kai_hooks.handover import OURS, WEBHOOKS
-from kai_hooks.refusals import Refusals
+from kai_hooks.abandoned import place_of
+from kai_hooks.handover import KEEP, OURS, WEBHOOKS
+from kai_hooks.refusals import Refusals, Refused
 
 _OURS: Final = "app.kubernetes.io/managed-by=kai-operator"
 _OPERATOR: Final = "app=kai-operator"
+#: A label of all that a chart has made.
+_OF_A_CHART: Final = "helm.sh/chart"
 _SCALING: Final = f"{names.APP_LABEL}={names.SCALING_POD_APP}"
 _POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 _SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
@@ -54,6 +58,28 @@ KINDS: Final = (
 #: How long an operator that is being deleted is waited for: it would make anew what is deleted.
 _PATIENCE_SECONDS: Final = 60.0
 _LOOK_EVERY: Final = 0.5
+
+
+async def refuse_while_installed(client: KubeClient, *, namespace: str) -> None:
+    """Have nothing removed where the release is there: somebody applies all that ``helm template`` prints.
+
+    Hooks are among it. A release that is removed takes its Config along first, unless that is to be kept.
+
+    Raises:
+        Refused: the Config of a release is there.
+        KubeError: the API server does not say so, or cannot be reached.
+    """
+    configs: list[dict[str, Any]] = []
+    with contextlib.suppress(NotFound):
+        configs = await client.list(CONFIGS)
+    for each in configs:
+        meta = each["metadata"]
+        goes, kept = "deletionTimestamp" in meta, KEEP.items() <= (meta.get("annotations") or {}).items()
+        if _OF_A_CHART in (meta.get("labels") or {}) and not (goes or kept) and place_of(each) == namespace:
+            raise Refused(
+                f"config {meta['name']} is of a release that is not removed, so nothing is: leave hooks out "
+                "of what you apply (helm template --no-hooks)"
+            )
 
 
 async def remove_leftovers(

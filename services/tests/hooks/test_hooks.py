@@ -449,6 +449,25 @@ async def test_what_may_neither_go_nor_be_told_is_both_said(server, client, said
     assert said == ["deployment binder is deleted", "schedulingshard lab is kept, and served by nobody"]
 
 
+OF_A_RELEASE = {"helm.sh/chart": "kai-scheduler-1.0.0", "app.kubernetes.io/managed-by": "Helm"}
+
+
+async def test_nothing_goes_while_the_config_of_a_release_is_there(client, said):
+    """Somebody has applied all that `helm template` prints, what is to run after a removal too."""
+    await install_ours(client, "configs", "schedulingshards")
+    await client.create(CONFIGS, {"metadata": {"name": "kai-config", "labels": OF_A_RELEASE}, "spec": {}})
+    made = {"labels": {"app.kubernetes.io/managed-by": "kai-operator"}}
+    await client.create(DEPLOYMENTS, a_deployment("binder", **made), namespace=SPACE)
+    with pytest.raises(Refused, match="kai-config is of a release that is not removed"):
+        await remove(client, said)
+    assert said == []
+    assert len(await client.list(DEPLOYMENTS, namespace=SPACE)) == 1
+    assert await conditions_of(client, "kai-config", CONFIGS) == {}
+    await client.patch(CONFIGS, "kai-config", {"metadata": {"annotations": KEEP}})
+    await remove(client, said)
+    assert said == ["deployment binder is deleted", "config kai-config is kept, and served by nobody"]
+
+
 async def install_ours(client, *plurals):
     for plural in plurals:
         await install(client, load_written((DEFINITIONS / f"{plural}.kai.scheduler.yaml").read_text()))
