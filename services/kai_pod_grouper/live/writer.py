@@ -204,10 +204,13 @@ class Writer:
 
 
 def _is_of_another_pod(error: BaseException) -> bool:
-    """Whether the pod that was meant is gone, or replaced by another of its name."""
+    """Whether the pod that was meant is gone, or replaced by another of its name.
+
+    A conflict with status 409 is one of somebody else's writes, over which the server has given the patch up.
+    """
     if isinstance(error, kube.Invalid):
         return "metadata.uid" in error.message
-    return isinstance(error, kube.NotFound | kube.Conflict)
+    return isinstance(error, kube.NotFound) or (isinstance(error, kube.Conflict) and error.status != 409)
 
 
 def _version(group: PodGroup) -> int:

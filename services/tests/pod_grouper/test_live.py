@@ -544,6 +544,16 @@ async def test_trouble_at_the_api_server_delays_and_loses_nothing(cluster):
     assert await cluster.warnings() == {}
 
 
+async def test_a_pod_that_others_keep_writing_meanwhile_is_written_by_the_next_try(cluster):
+    """A server gives a patch up after some tries, though it says of no state that it is meant for."""
+    cluster.fail(verb="patch", resource="pods", status=409)
+    await cluster.create(a_pod("alone"))
+    async with a_pod_grouper(cluster):
+        await eventually(has_members(cluster, "alone"))
+
+    assert await cluster.warnings() == {}
+
+
 async def test_a_mistake_of_ours_delays_a_workload_and_loses_none_of_its_pods(cluster, monkeypatch):
     tries = []
 
