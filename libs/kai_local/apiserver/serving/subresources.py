@@ -233,14 +233,21 @@ class Subresources:
     async def _rescale(
         self, http: web.BaseRequest, target: Target, verb: str, options: WriteOptions
     ) -> web.Response:
-        data = await read_bytes(http)
         media_type = http.content_type
-        body = parse_yaml(data) if media_type == "application/apply-patch+yaml" else parse_json(data)
+        if verb == "update":
+            body = await read_object(http)
+            if not isinstance(body, dict):
+                raise bad_request("the body of an update is the scale")
+        else:
+            data = await read_bytes(http)
+            body = parse_yaml(data) if media_type == "application/apply-patch+yaml" else parse_json(data)
         keys = target.resource.scale_paths["spec"].removeprefix(".").split(".")
 
         def change(obj: Obj) -> Obj:
             scale = self._scale(target, Record(obj, int(obj["metadata"]["resourceVersion"])))
-            if verb == "patch" and media_type == "application/json-patch+json":
+            if verb == "update":
+                wanted = body  # all of it: of replicas nothing is said where there are to be none
+            elif media_type == "application/json-patch+json":
                 wanted = patch.json_patch(scale, body)
             else:
                 wanted = merge_patch.merged(scale, body)

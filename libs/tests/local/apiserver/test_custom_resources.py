@@ -275,6 +275,18 @@ async def test_the_scale_subresource_reads_and_writes_the_declared_paths(api):
     assert (await api.get(f"{WIDGETS}/w"))["spec"]["replicas"] == 4
 
 
+async def test_an_updated_scale_without_replicas_asks_for_none_at_all(api):
+    """Clients leave out what is 0."""
+    await api.post(CRDS, a_definition())
+    await api.post(WIDGETS, a_widget(replicas=2))
+    scale = await api.get(f"{WIDGETS}/w/scale")
+    changed = await api.put(f"{WIDGETS}/w/scale", {**scale, "spec": {}})
+    assert changed["spec"] == {"replicas": 0}
+    assert (await api.get(f"{WIDGETS}/w"))["spec"]["replicas"] == 0
+    status, _ = await api.call("PUT", f"{WIDGETS}/w/scale", [])
+    assert status == 400
+
+
 async def test_an_update_must_say_which_version_it_saw(api):
     await api.post(CRDS, a_definition())
     await api.post(WIDGETS, a_widget())
