@@ -5,6 +5,7 @@ One line of JSON for each: ``[group, plural, version, creator, object]``, or ``[
 kernel has taken survives the process; a last line that is cut off was answered to nobody.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -107,17 +108,31 @@ class Journal:
         else:
             self._write(_line(key, record))
         if self._size > self._limit:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Begin anew where there is room for it. Else the old file goes on, and who watches is still told."""
+        try:
             self._begin()
+        except OSError as error:
+            self._limit = self._size + self._compact_from
+            _log.warning("journal cannot be written anew", file=str(self._path), reason=error.strerror)
 
     def _begin(self) -> None:
         """Write what is alive into a new file, which takes the place of the old one."""
         fresh = self._path.with_suffix(".new")
         file = os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=2**20)
-        file.write(b"%d\n" % self._store.version)
-        for key, record in self._alive():
-            file.write(_line(key, record))
-        file.flush()
-        fresh.replace(self._path)
+        try:
+            file.write(b"%d\n" % self._store.version)
+            for key, record in self._alive():
+                file.write(_line(key, record))
+            file.flush()
+            fresh.replace(self._path)
+        except OSError:
+            with contextlib.suppress(OSError):  # what it could not write it tries to write once more
+                file.close()
+            fresh.unlink(missing_ok=True)
+            raise
         self.close()
         self._size = file.tell()
         self._limit = max(self._compact_from, _COMPACT_RATIO * self._size)

@@ -121,6 +121,20 @@ async def test_a_journal_that_cannot_be_written_ends_the_server(tmp_path, monkey
     assert ended.value.code == 1
 
 
+def test_who_watches_is_told_of_every_write_though_there_is_no_room_to_write_the_journal_anew(tmp_path):
+    path = tmp_path / "journal"
+    store, journal = a_store(path, compact_from=1_000)
+    seen = []
+    store.collection(PODS).listeners.append(lambda change: seen.append(change.version))
+    path.with_suffix(".new").symlink_to("/dev/full")
+    made = [put(store, PODS, "one", number=number).version for number in range(100)]
+    assert seen == made
+    journal.close()
+    again, journal = a_store(path)
+    journal.close()
+    assert (content(again), again.version) == (content(store), store.version)
+
+
 @pytest.mark.integration
 async def test_a_killed_server_is_the_same_one_when_it_is_started_again(tmp_path):
     process = await begin("--dir", str(tmp_path))
