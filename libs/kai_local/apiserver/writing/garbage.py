@@ -143,11 +143,14 @@ class GarbageCollector:
             await self._handle(*work)
         except ApiFailure as failure:
             if failure.code != 404:  # what is gone needs no more of it
-                self._try_later(work, failure)
+                self._try_later(work, failure.message)
                 return
+        except Exception as error:  # noqa: BLE001 (one bad object must not stop the others)
+            self._try_later(work, repr(error))
+            return
         self._backoffs.pop(work, None)
 
-    def _try_later(self, work: Work, failure: ApiFailure) -> None:
+    def _try_later(self, work: Work, why: str) -> None:
         if work in self._retries:
             return
         backoff = self._backoffs.setdefault(work, Backoff(initial=_FIRST_RETRY, maximum=_LONGEST_RETRY))
@@ -157,7 +160,7 @@ class GarbageCollector:
             "garbage collection failed",
             work=kind,
             what=str(what),
-            error=failure.message,
+            error=why,
             retry_seconds=round(delay, 2),
         )
         self._retries[work] = asyncio.get_running_loop().call_later(delay, self._retry, work)

@@ -7,6 +7,7 @@ from libs.tests.local.apiserver.builders import a_refusal
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
 
@@ -276,6 +277,26 @@ async def test_a_dependent_goes_though_its_deletion_was_refused_at_first(api):
     assert await exists(api, "a")
     await no_longer_refuse(api)
     await api.gone(f"{CONFIG_MAPS}/a")
+
+
+async def test_what_is_to_go_goes_though_a_deletion_before_it_failed_by_what_nobody_thought_of(api):
+    unheard_of = {
+        "name": "far.example.com",
+        "clientConfig": {"url": f"https://{'far' * 30}.example.com"},
+        "rules": [
+            {"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+        ],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    await api.post(WEBHOOKS, {"metadata": {"name": "far"}, "webhooks": [unheard_of]})
+    await api.post(CONFIG_MAPS, owned_by({"metadata": {"name": "nobody", "uid": "u"}}))
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+    await api.delete("/api/v1/namespaces/team")
+    await api.gone("/api/v1/namespaces/team")
+    assert await exists(api, "child")
+    await api.delete(f"{WEBHOOKS}/far")
+    await api.gone(f"{CONFIG_MAPS}/child")
 
 
 async def test_in_the_foreground_all_dependents_go_but_the_one_whose_deletion_is_refused(api):
