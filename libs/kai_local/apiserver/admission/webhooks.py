@@ -6,7 +6,7 @@ import ssl
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypedDict
 
 import aiohttp
 import msgspec
@@ -25,6 +25,21 @@ VALIDATING: Final = ("admissionregistration.k8s.io", "validatingwebhookconfigura
 _SERVICES: Final = ("", "services")
 _ENDPOINTS: Final = ("", "endpoints")
 _SLICES: Final = ("discovery.k8s.io", "endpointslices")
+
+
+class _Response(TypedDict, total=False):
+    """What a webhook says of a request; where it says it otherwise, it has failed."""
+
+    allowed: bool
+    patch: str | None
+    status: dict[str, Any] | None
+    warnings: list[str] | None
+
+
+class _Review(TypedDict):
+    """What a webhook answers."""
+
+    response: _Response
 
 
 @dataclass(slots=True, eq=False)
@@ -160,7 +175,7 @@ class WebhookCaller:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _call(self, webhook: Webhook, request: Obj, options: WriteOptions) -> Obj | None:
+    async def _call(self, webhook: Webhook, request: Obj, options: WriteOptions) -> _Response | None:
         """The webhook's response, None where it failed and may be ignored.
 
         Raises ApiFailure when it refuses.
@@ -178,7 +193,7 @@ class WebhookCaller:
             raise _denied(webhook, response.get("status") or {})
         return response
 
-    async def _post(self, webhook: Webhook, request: Obj) -> Obj:
+    async def _post(self, webhook: Webhook, request: Obj) -> _Response:
         url, server_name, proxy = self._address(webhook.spec["clientConfig"])
         body = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
         if self._session is None:
@@ -199,8 +214,7 @@ class WebhookCaller:
                 raise LookupError(
                     f"the server answered {answer.status}: {data[:200].decode(errors='replace')}"
                 )
-        response: Obj = msgspec.json.decode(data)["response"]
-        return response
+        return msgspec.json.decode(data, type=_Review)["response"]
 
     def _address(self, client: Obj) -> tuple[str, str | None, str | None]:
         """Where to call, the name that the certificate must bear, and the proxy that leads there."""

@@ -187,7 +187,9 @@ async def test_only_what_rules_selectors_and_conditions_name_is_asked_about(api,
 
 
 @pytest.mark.parametrize(("policy", "code"), [("Fail", 500), ("Ignore", 201)])
-@pytest.mark.parametrize("trouble", ["error", "slow", "nonsense", "unreachable", "wrong authority"])
+@pytest.mark.parametrize(
+    "trouble", ["error", "slow", "nonsense", "nothing", "no answer", "unreachable", "wrong authority"]
+)
 async def test_a_webhook_that_fails_is_ignored_or_not_as_it_says(api, hook, policy, code, trouble):
     never = asyncio.Event()
 
@@ -198,6 +200,8 @@ async def test_a_webhook_that_fails_is_ignored_or_not_as_it_says(api, hook, poli
         "error": web.Response(status=500, text="oops"),
         "slow": slow,
         "nonsense": web.Response(text="{"),
+        "nothing": web.Response(text="null"),
+        "no answer": web.Response(text='{"kind":"AdmissionReview","response":null}'),
     }.get(trouble, {})
     webhook = a_webhook(hook, failurePolicy=policy, timeoutSeconds=1)
     if trouble == "unreachable":
