@@ -1,5 +1,6 @@
 """Reading objects of built-in kinds: type checks, unknown fields, quantities in their canonical form."""
 
+import binascii
 import re
 from decimal import Decimal
 from functools import lru_cache
@@ -66,6 +67,8 @@ def decode(node: Node, value: Any, old: Any, path: Path, unknown: list[str]) -> 
             raise _mismatch(value, "string", path)
         if node.time and not _TIME.fullmatch(value):
             raise DecodeError(f"{render(path)}: parsing time {show(value)}: it is not as RFC 3339 writes it")
+        if node.base64 and not _is_base64(value):
+            raise DecodeError(f"illegal base64 data ({render(path)})")
     elif kind == "integer":
         if not isinstance(value, int) or isinstance(value, bool):
             raise _mismatch(value, "int64", path)
@@ -95,6 +98,15 @@ def _decode_object(node: Node, value: Any, old: Any, path: Path, unknown: list[s
         if member is not None:
             read[key] = decode(child, member, before.get(key), (path, key), unknown)
     return read
+
+
+def _is_base64(text: str) -> bool:
+    """Whether clients in Go, which cannot read a list with anything else in it, can read this."""
+    try:
+        binascii.a2b_base64(text.replace("\r", "").replace("\n", ""), strict_mode=True)
+    except ValueError:
+        return False
+    return True
 
 
 def _zero(node: Node) -> str | None:

@@ -60,6 +60,7 @@ class Node:
     embedded: bool = False
     int_or_string: bool = False
     quantity: bool = False
+    base64: bool = False
     time: bool = False
     list_type: str = ""
     map_keys: tuple[str, ...] = ()
@@ -158,6 +159,7 @@ def _fill(node: Node, source: Obj, *, own: bool) -> None:
     if isinstance(kind, list):
         kind = next(item for item in kind if item != "null")
     node.type = kind
+    node.base64 = own and source.get("format") == "byte"
     node.nullable = bool(source.get("nullable"))
     node.required = tuple(source.get("required", ()))
     node.preserve_unknown = bool(source.get("x-kubernetes-preserve-unknown-fields"))

@@ -98,6 +98,14 @@ REFUSED = {
         "Invalid",
         "a valid label must be",
     ),
+    "data that is not encoded": (
+        "POST",
+        "/api/v1/namespaces/default/secrets",
+        {"metadata": {"name": "s"}, "data": {"k": "hunter2"}},
+        400,
+        "BadRequest",
+        "illegal base64 data (data.k)",
+    ),
     "another kind": (
         "POST",
         CONFIG_MAPS,
