@@ -13,6 +13,7 @@ RUNTIME_CLASSES: Final = ("node.k8s.io", "runtimeclasses")
 STORAGE_CLASSES: Final = ("storage.k8s.io", "storageclasses")
 NAMESPACES: Final = ("", "namespaces")
 SERVICE_ACCOUNTS: Final = ("", "serviceaccounts")
+SERVICES: Final = ("", "services")
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _FIRST_SERVICE_ADDRESS: Final = int(ipaddress.IPv4Address("10.96.0.2"))
@@ -142,8 +143,14 @@ class Admission:
             if spec.get("clusterIP"):
                 spec.setdefault("clusterIPs", [spec["clusterIP"]])
             return
-        spec["clusterIP"] = str(ipaddress.IPv4Address(self._next_address))
-        spec["clusterIPs"] = [spec["clusterIP"]]
+        # What is there may be of a server before this one, or have been asked for.
+        taken = {
+            dig(record.obj, "spec", "clusterIP") for record in self._store.collection(SERVICES).records()
+        }
+        while (address := str(ipaddress.IPv4Address(self._next_address))) in taken:
+            self._next_address += 1
+        spec["clusterIP"] = address
+        spec["clusterIPs"] = [address]
         self._next_address += 1
 
 

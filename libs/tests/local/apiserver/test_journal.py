@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadlines import within
+from kai_local.apiserver.calls.requests import Target, User, WriteOptions
 from kai_local.apiserver.serving.server import ApiServer
 from kai_local.apiserver.store.journal import Journal, JournalError
 from kai_local.apiserver.store.storage import Store
@@ -177,6 +178,18 @@ async def test_a_killed_server_is_the_same_one_when_it_is_started_again(tmp_path
         finally:
             process.terminate()
             await process.wait()
+
+
+async def test_a_service_gets_an_address_that_no_other_has_though_the_server_was_started_anew(tmp_path):
+    for name in ("a", "b"):
+        async with ApiServer(folder=tmp_path) as server:
+            services = server.catalogue.get("", "services")
+            target = Target(services, services.versions["v1"], "default")
+            service = {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}}
+            await server.registry.create(target, service, WriteOptions(User("me")))
+            made = server.store.collection(("", "services")).records("default")
+            addresses = [record.obj["spec"]["clusterIP"] for record in made]
+    assert len(addresses) == len(set(addresses)) == 2
 
 
 async def test_credentials_that_are_damaged_are_told(tmp_path):
