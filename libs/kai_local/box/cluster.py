@@ -147,8 +147,11 @@ class Cluster:
                     owning.enter_context(self._files.claimed())
                 except ClusterError:  # whose cluster came when this one was removed
                     return
-            self._restore_kubeconfig()
-            traces.remove(self._files.directory)
+            try:
+                traces.remove(self._files.directory)
+                self._files.make_room()
+            finally:
+                self._restore_kubeconfig()
             self._files.clear()
 
     async def _until_stopping(self, work: Coroutine[Any, Any, object]) -> None:

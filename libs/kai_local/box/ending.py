@@ -40,6 +40,7 @@ def sweep(files: ClusterFiles) -> None:
             if process.identity is not None:
                 process.identity.signal(signal.SIGKILL)
         traces.remove(files.directory)
+        files.make_room()  # on a disk that is full no kubeconfig can be changed
         if record.kubeconfig is not None:
             give_back(record.kubeconfig)
     files.clear()

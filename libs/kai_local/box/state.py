@@ -13,7 +13,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,6 +149,18 @@ class ClusterFiles:
         """Make the folder, for our eyes only."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)
+
+    def make_room(self) -> None:
+        """Remove everything but what the cluster has said about itself, for what needs room before that goes.
+
+        To be called with the lock held, when its processes have ended.
+        """
+        for path in self.directory.glob("*"):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path != self._record:
+                with suppress(OSError):
+                    path.unlink()
 
     def clear(self) -> None:
         """Remove everything. To be called with the lock held."""

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -207,6 +208,30 @@ def test_what_a_killed_cluster_left_is_removed_without_touching_strangers(tmp_pa
 
 
 MINE = "apiVersion: v1\nkind: Config\ncurrent-context: mine\ncontexts:\n- name: mine\n"
+
+
+def test_a_cluster_that_has_filled_the_disk_makes_the_room_that_its_end_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box, config = files(tmp_path), tmp_path / "config"
+    config.write_text(MINE)
+    add(config, Entry("kai-box", {"server": "https://x"}, {}))
+    use_context(config, "kai-box")
+    box.make()
+    box.write(a_record(kubeconfig=KubeconfigRecord("kai-box", str(config), str(config), "mine")))
+    box.logs.mkdir()
+    filling, make = box.logs / "scheduler.log", tempfile.mkstemp
+    filling.touch()
+
+    def make_where_there_is_room(**options: Any) -> tuple[int, str]:
+        if filling.exists():
+            raise OSError(28, "No space left on device")
+        return make(**options)
+
+    monkeypatch.setattr(tempfile, "mkstemp", make_where_there_is_room)
+    assert ending.take_down(box)
+    assert config.read_text() == MINE
+    assert not box.directory.exists()
 
 
 @pytest.mark.parametrize(
