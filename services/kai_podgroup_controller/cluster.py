@@ -60,7 +60,13 @@ class Cluster:
     def is_ending(self, group: str) -> bool:
         """Whether its last pods are going or gone, so that it may be about to go as well."""
         members = self._members.get(group)
-        return group in self._emptied if members is None else all(pod.going for pod in members.values())
+        if members is None:
+            return group in self._emptied
+        return all(pod.going or pod.evicted for pod in members.values())
+
+    def is_foretold(self, group: str) -> bool:
+        """Whether some of its pods are only said to be going, by a scheduler that evicts them."""
+        return any(pod.evicted and not pod.going for pod in self.members(group))
 
     def goes_with_its_pods(self, group: WatchedGroup) -> bool:
         """Whether it ends and belongs to those very pods, so that it is going to be collected with them."""
@@ -201,11 +207,19 @@ class Cluster:
     def expect_end(self, ref: PodRef) -> None:
         """A scheduler evicts this pod: it will be going, though the watch does not say so yet."""
         pod = self.find_pod(ref)
-        if pod is None or pod.going:
-            return
-        self.pods[pod.key] = going = replace(pod, going=True)
+        if pod is not None and not pod.going:
+            self._put(replace(pod, evicted=True))
+
+    def expect_no_end(self, group: str) -> None:
+        """What schedulers evicted of it, and is not going by now, stays."""
+        for pod in list(self.members(group)):
+            if pod.evicted and not pod.going:
+                self._put(replace(pod, evicted=False))
+
+    def _put(self, pod: WatchedPod) -> None:
+        self.pods[pod.key] = pod
         if pod.group in self._members:
-            self._members[pod.group][pod.key] = going
+            self._members[pod.group][pod.key] = pod
 
     def _join(self, pod: WatchedPod) -> None:
         if not pod.group:

@@ -97,6 +97,8 @@ class WatchedPod:
     claims: tuple[str, ...]
     #: Whether it is being deleted.
     going: bool
+    #: Whether a scheduler evicts it, and the watch does not say so yet; it may be refused.
+    evicted: bool = False
 
     @property
     def alive(self) -> bool:

@@ -42,6 +42,8 @@ from kai_podgroup_controller.verdicts import VerdictBook
 PATIENCE_SECONDS = 10.0
 #: How long nothing is written to a group that is deleted with its pods.
 FAREWELL_SECONDS = 120.0
+#: How long a pod that is evicted may take until it is seen to go: thousands take their time. Else it stays.
+EVICTING_SECONDS = 30.0
 #: Time between two writes of the same status, of use where a scheduler changes its mind in every cycle.
 PAUSE_SECONDS = 2.0
 #: After a change a group is looked at so much later, for changes come in company.
@@ -157,9 +159,16 @@ class Reconciler:
         """Seconds for which a group that loses its last pods can be left alone."""
         if not self._cluster.is_ending(group.key):
             return 0.0
+        foretold = self._cluster.is_foretold(group.key)
+        if not self._cluster.goes_with_its_pods(group):
+            patience = PATIENCE_SECONDS
+        else:
+            patience = EVICTING_SECONDS if foretold else FAREWELL_SECONDS
         now = self._clock()
-        patience = FAREWELL_SECONDS if self._cluster.goes_with_its_pods(group) else PATIENCE_SECONDS
-        return self._held_back.setdefault(group.key, now) + patience - now
+        wait = self._held_back.setdefault(group.key, now) + patience - now
+        if wait <= 0 and foretold:
+            self._cluster.expect_no_end(group.key)
+        return wait
 
     def _hold_back(self, group: WatchedGroup, *, told: bool) -> float:
         """Seconds for which the write can wait; not at all if it is the first to tell why the group waits."""

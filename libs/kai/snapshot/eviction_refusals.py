@@ -8,7 +8,7 @@ while, and each time for longer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kai.model.ids import PodUid
@@ -52,6 +52,9 @@ class EvictionRefusals:
         for pod, known in list(self._known.items()):
             if now > known.until + LONGEST_SECONDS:
                 del self._known[pod]
+            elif known.until > now + LONGEST_SECONDS:
+                # Else it would be left alone until a clock that went back is again where it was.
+                self._known[pod] = replace(known, until=now + LONGEST_SECONDS)
         return {pod: known for pod, known in self._known.items() if now < known.until}
 
     def told(self) -> dict[PodUid, tuple[int, float, str]]:

@@ -80,8 +80,8 @@ def test_if_there_is_nobody_else_who_waits_is_told_and_it_is_tried_again_then() 
     result = cycle(state)
     assert not result.evictions
     assert told(result)["EvictionRefused"] == (
-        "left alone since their eviction was refused: "
-        f"default/older-0 until {rfc3339(AGAIN)} ({WHY}), default/younger-0 until {rfc3339(AGAIN)} ({WHY})"
+        "left alone for a while, since their eviction was refused: "
+        f"default/older-0 ({WHY}), default/younger-0 ({WHY})"
     )
     assert result.alarm == AGAIN
     assert decided(state, now=AGAIN).evicts == {"younger-0"}
@@ -94,7 +94,7 @@ def test_a_job_is_left_alone_as_long_as_the_last_of_its_pods() -> None:
     refused(state, "gang-1")
     result = cycle(state, now=AGAIN)
     assert not result.evictions
-    assert "default/gang-1 until " in told(result)["EvictionRefused"]
+    assert "default/gang-1 (" in told(result)["EvictionRefused"]
 
 
 def test_nobody_is_told_of_it_whom_it_does_not_concern() -> None:

@@ -37,6 +37,13 @@ def test_whoever_was_not_asked_to_go_for_long_is_forgotten():
     assert not refusals
 
 
+def test_after_the_clock_went_back_it_is_left_alone_for_no_longer_than_else():
+    refusals = EvictionRefusals()
+    refusals.refused(POD, why="a budget", now=NOW + 86_400)
+    assert left_alone(refusals) == {POD: NOW + LONGEST_SECONDS}
+    assert left_alone(refusals, NOW + LONGEST_SECONDS) == {}
+
+
 def test_what_was_told_is_told_again():
     refusals, copied = EvictionRefusals(), EvictionRefusals()
     refusals.refused(POD, why="a budget", now=NOW)

@@ -754,6 +754,23 @@ async def test_an_evicted_pods_own_group_is_left_to_the_garbage_collector(build,
         world.cluster.group_sink(Removed("team/train", "uid-train", None))
 
 
+async def test_a_pod_that_is_not_let_go_keeps_its_group_from_nothing_for_long(build):
+    async with World(build) as world:
+        world.group(owners=[A_POD])
+        world.pod(bound=True, phase="Running")
+        await asyncio.sleep(1)
+        for moment in ("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"):
+            world.cluster.expect_end(WORKER)
+            told = {names.LAST_EVICTION_TIMESTAMP: moment}
+            world.session(build.outcome(Outcome.SETTLED, annotations=told))
+            await asyncio.sleep(1.1 * reconciler.EVICTING_SECONDS)
+            assert world.api.objects["podgroups", "train"]["metadata"]["annotations"] == told
+        later = {names.LAST_EVICTION_TIMESTAMP: "2026-01-01T00:02:00Z"}
+        world.session(build.outcome(Outcome.SETTLED, annotations=later))
+        await asyncio.sleep(1)  # of nobody it is expected any more
+        assert world.api.objects["podgroups", "train"]["metadata"]["annotations"] == later
+
+
 async def test_a_group_that_its_pod_has_left_for_another_is_charged_for_it_no_longer(build):
     async with World(build) as world:
         world.group(owners=[A_POD])

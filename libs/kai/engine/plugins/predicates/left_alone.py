@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import VictimPolicy
@@ -14,10 +13,6 @@ from kai.model.ids import PodGroupKey
 from kai.model.words import listed
 from kai.snapshot.eviction_refusals import Refusal
 from kai.snapshot.rows import Job, Task
-from kai.snapshot.times import rfc3339
-
-#: So many are named, the first to be asked again first.
-_NAMED: Final = 3
 
 
 class LeftAlone(VictimPolicy):
@@ -58,7 +53,7 @@ def _explanation(met: dict[PodGroupKey, tuple[Task, Refusal]], job: Job) -> Unsc
     del job
     if not met:
         return None
-    found = sorted(met.values(), key=lambda each: (each[1].until, each[0].key))
-    names = [f"{task.key} until {rfc3339(refusal.until)} ({refusal.why})" for task, refusal in found[:_NAMED]]
-    text = f"left alone since their eviction was refused: {listed(names, most=_NAMED)}"
+    # No times: an event for each time that somebody is asked in vain would tell nobody more.
+    names = [f"{task.key} ({refusal.why})" for _, (task, refusal) in sorted(met.items())]
+    text = f"left alone for a while, since their eviction was refused: {listed(names)}"
     return Unschedulable(Reason.EVICTION_REFUSED, text)
