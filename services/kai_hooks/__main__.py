@@ -52,14 +52,14 @@ async def _removal(client: KubeClient, options: argparse.Namespace, say: Say) ->
     """Delete what an operator has left behind, and have Config and shards that stay say so."""
     place, refused = options.namespace, list[str]()
     await refuse_while_installed(client, namespace=place)
-    for step in (
-        lambda: remove_leftovers(client, namespace=place, scheduler_name=options.scheduler_name, say=say),
-        lambda: tell_abandoned(client, say, namespace=place),
-    ):
-        try:
-            await step()
-        except (KubeError, Refused) as error:  # what stays is served by nobody, whatever else stays
-            refused.append(str(error))
+    try:
+        await remove_leftovers(client, namespace=place, scheduler_name=options.scheduler_name, say=say)
+    except (KubeError, Refused) as error:  # what stays is served by nobody, whatever else stays
+        refused.append(str(error))
+    try:
+        await tell_abandoned(client, say, namespace=place)
+    except (KubeError, Refused) as error:
+        refused.append(str(error))
     if refused:
         raise Refused("; ".join(dict.fromkeys(refused)))
 

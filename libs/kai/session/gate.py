@@ -29,8 +29,9 @@ from kai.tls import CertificateFiles, Stamp, renew, server_context
 #: Unix sockets have short names only, so it is named from within its folder.
 _SOCKET: Final = "redis.sock"
 _MOST_CONNECTIONS: Final = 256
-#: In seconds, and how often. A client whose machine is gone says no goodbye, and would keep its place.
-_KEEPALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 6))
+#: The kernel asks clients who are silent for a minute, where it can be told when. One whose machine is gone
+#: says no goodbye, and would keep its place.
+_KEEPALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 6}
 _HANDSHAKE_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 5.0
 _CERTIFICATE_POLL_SECONDS: Final = 1.0
@@ -208,7 +209,10 @@ async def _listener(gate: Gate, context: ssl.SSLContext | None) -> AsyncIterator
     except OSError as error:
         raise CannotServe(f"cannot listen on {gate.host}:{gate.port}: {error.strerror or error}") from error
     for listening in server.sockets:
-        _find_out_who_is_gone(listening)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # what is accepted here is as this is
+        for option, value in _KEEPALIVE.items():
+            if hasattr(socket, option):
+                listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     try:
         yield
     finally:
@@ -216,14 +220,6 @@ async def _listener(gate: Gate, context: ssl.SSLContext | None) -> AsyncIterator
         for task in carried:
             task.cancel()
         await asyncio.gather(*carried, return_exceptions=True)
-
-
-def _find_out_who_is_gone(listening: asyncio.trsock.TransportSocket) -> None:
-    """Have the kernel ask those who connect whether they are there; what is accepted here is as this is."""
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _KEEPALIVE:
-        if hasattr(socket, option):
-            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 async def _carry_both(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
