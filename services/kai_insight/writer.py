@@ -24,8 +24,9 @@ SEEN_SECONDS: Final = 10.0
 HOUSEKEEPING_SECONDS: Final = 3600.0
 #: The longest pause between two tries.
 PATIENCE_SECONDS: Final = 15.0
-#: What a process that ends spends on writing what still waits.
-LAST_SECONDS: Final = 5.0
+#: What is spent at the end on writing what still waits. Who leads no more has to end before others may lead,
+#: which is five seconds, or the process is ended.
+LAST_SECONDS: Final = 3.0
 
 _log = structlog.get_logger(__name__)
 

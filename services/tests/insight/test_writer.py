@@ -12,6 +12,7 @@ from kai.history.questions import Selection, count
 from kai.history.records import Cycle, Run
 from kai.history.sqlite import SqliteDriver
 from kai.history.store import open_store
+from kai.kube.lease import LeaseTimes
 from kai_insight.buffer import Buffer
 from kai_insight.metrics import InsightMetrics
 from kai_insight.writer import StoreState, Writer
@@ -129,6 +130,32 @@ async def test_what_waits_at_the_end_is_written(writing):
     task.cancel()
     await asyncio.wait([task])
     assert writing.cycles() == 1
+
+
+@pytest.mark.looptime
+async def test_a_leader_that_lost_its_lease_waits_for_no_store_until_others_may_lead(writing):
+    class Slow:
+        async def asked(self, question):
+            await asyncio.Event().wait()
+
+    registry, clock = CollectorRegistry(), asyncio.get_running_loop().time
+    writer = Writer(
+        writing.store,
+        writing.buffer,
+        state=Slow(),
+        metrics=InsightMetrics(registry),
+        interval=1,
+        retention=HOUR,
+        looking=lambda: True,
+    )
+    writing.buffer.put(a_cycle(1))
+    running = asyncio.create_task(writer.run())
+    await asyncio.sleep(1)
+    running.cancel()
+    began = clock()
+    await asyncio.wait([running])
+    times = LeaseTimes()
+    assert clock() - began < times.duration - times.renew_deadline
 
 
 async def test_after_a_loss_writing_ends_once_the_rest_is_written(tmp_path):
