@@ -63,7 +63,9 @@ def _build(buildah: Buildah) -> None:
 
 def _debootstrap(root: Path) -> None:
     program = debian.installed("debootstrap")
-    command = [str(program), "--variant=minbase", f"--include={_PACKAGES}", RELEASE, str(root)]
+    # It mounts /proc in there, and one that is cut off leaves it so: not for us, who remove the folder.
+    command = ["unshare", "--mount", str(program), "--variant=minbase", f"--include={_PACKAGES}", RELEASE]
+    command.append(str(root))
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
