@@ -195,8 +195,8 @@ async def _listener(gate: Gate, context: ssl.SSLContext | None) -> AsyncIterator
             if len(carried) < _MOST_CONNECTIONS:
                 carried.add(task)
                 await _carry_both(reader, writer)
-        except OSError:
-            pass  # one of the two has gone
+        except (OSError, asyncio.CancelledError):
+            pass  # one of the two has gone, or all ends, which streams would log as an error
         finally:
             carried.discard(task)
             writer.close()

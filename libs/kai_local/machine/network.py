@@ -49,8 +49,10 @@ async def serve_proxy(listen: Address, route: Callable[[str, int], Address]) -> 
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
+        unheard = (asyncio.IncompleteReadError, asyncio.LimitOverrunError)
         try:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            # That all ends streams would log as an error.
+            with contextlib.suppress(OSError, *unheard, asyncio.CancelledError):
                 await _serve(reader, writer, route)
         finally:
             tasks.discard(task)

@@ -234,6 +234,15 @@ async def test_it_ends_with_its_redis_and_its_redis_with_it(folder):
         assert not child.is_running()
 
 
+async def test_it_ends_without_an_error_though_somebody_is_connected(folder):
+    async with serving(folder, *tls(folder)) as redis, redis.cache() as cache:
+        await cache.ping()
+        redis.process.terminate()
+        async with within("the end of Redis"):
+            _, said = await redis.process.communicate()
+    assert b"Traceback" not in said
+
+
 async def test_its_redis_does_not_outlive_it_though_it_is_killed(folder):
     async with serving(folder, *tls(folder)) as redis:
         (child,) = psutil.Process(redis.process.pid).children()
