@@ -72,18 +72,25 @@ async def played(cluster: Cluster, namespace: str, *, count: int, times: float) 
     return await cluster.running(namespace, count=count)
 
 
-async def answered(cluster: Cluster, code: str) -> float:
-    """How many answers with such a code (``5``: that begin so) the services have had since they started."""
+async def _answered(cluster: Cluster, code: str) -> dict[str, float]:
+    """How many answers with such a code each process tells to have had since it started, by address."""
     addresses = [one["address"] for one in cluster.status()["processes"] if one["address"]]
-    return await total(addresses, "kai_api_requests_total", code=code)
+    return {address: await total([address], "kai_api_requests_total", code=code) for address in addresses}
 
 
-async def _until_met(cluster: Cluster, code: str, count: float) -> None:
-    await cluster.eventually(
-        lambda: answered(cluster, code),
-        lambda met: met >= count,
-        what=f"the services meet {code}",
-    )
+async def _until_met(cluster: Cluster, code: str, last: dict[str, float]) -> None:
+    """Wait until the services have had enough answers with such a code since they told the ``last``."""
+    met = 0.0
+
+    async def increase() -> float:
+        nonlocal met
+        for address, now in (await _answered(cluster, code)).items():
+            before = last.get(address, 0.0)
+            met += now - before if now >= before else now  # who starts anew counts from 0 again
+            last[address] = now or before  # and whoever does not answer tells 0
+        return met
+
+    await cluster.eventually(increase, lambda count: count >= ENOUGH, what=f"the services meet {code}")
 
 
 async def served(cluster: Cluster) -> None:
@@ -127,19 +134,19 @@ async def history_is_lost(cluster: Cluster, work: Work) -> None:
 
 async def requests_are_refused(cluster: Cluster, work: Work) -> None:
     """Whatever the services ask is answered with 429 for a while."""
-    before = await answered(cluster, "429")
+    last = await _answered(cluster, "429")
     async with _no_share(cluster) if REAL else _bad_answers(cluster, 429):
         await work()
-        await _until_met(cluster, "429", before + ENOUGH)
+        await _until_met(cluster, "429", last)
 
 
 async def requests_fail(cluster: Cluster, work: Work) -> None:
     """What the services ask is answered with 5xx, or not at all, for a while."""
     if not REAL:
-        before = await answered(cluster, "503")
+        last = await _answered(cluster, "503")
         async with _bad_answers(cluster, 503):
             await work()
-            await _until_met(cluster, "503", before + ENOUGH)
+            await _until_met(cluster, "503", last)
         return
     await work()
     pid = await process_id(cluster, "etcd")
