@@ -43,7 +43,7 @@ def describe(
     offered = amounts.get(GPU, 0)
     of_claims = frozenset(filter(is_gpu, backed)) if dra_gpus else frozenset()
     node.askable_gpus = offered or (dra_gpus if of_claims else 0)
-    node.gpu_names = _gpu_names(obj) | of_claims
+    node.gpu_names = plugin_gpu_names(obj) | of_claims
     if dra_gpus:
         amounts[GPU] = amounts.get(GPU, 0) + dra_gpus
     node.gpus = amounts.get(GPU, 0)
@@ -53,7 +53,7 @@ def describe(
     return amounts
 
 
-def _gpu_names(obj: NodeObject) -> frozenset[str]:
+def plugin_gpu_names(obj: NodeObject) -> frozenset[str]:
     """Under which names device plugins offer whole GPUs."""
     amounts = obj.status.allocatable or {}
     return frozenset([name for name, text in amounts.items() if is_gpu(name) and quantity.parse(text) > 0])

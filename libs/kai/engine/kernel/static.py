@@ -39,6 +39,8 @@ class StaticFilters:
         #: Whether any node offers devices by resource claims, and whether any offers MIG devices.
         self._by_claims = any(node.dra_gpus for node in nodes)
         self._mig = any(node.mig for node in nodes)
+        #: Rows of nodes that offer GPUs by device plugins as well as by claims.
+        self.offering_both = [row for row, node in enumerate(nodes) if node.gpus > node.dra_gpus > 0]
         self.gpu_memory_mib = np.fromiter(
             (node.gpu_memory_mib for node in nodes), dtype=np.int64, count=len(nodes)
         )

@@ -14,6 +14,7 @@ from kai.engine.framework.protocols import Plugin
 from kai.engine.neighbourhood.affinity import PodAffinity, terms
 from kai.engine.neighbourhood.attraction import Companions, companions
 from kai.engine.neighbourhood.spread import TopologySpread, must_hold
+from kai.engine.plugins.predicates.device_plugins import DevicePluginGpus
 from kai.engine.plugins.predicates.left_alone import LeftAlone
 from kai.engine.plugins.predicates.offered import OfferedOnly
 from kai.engine.plugins.predicates.prerequisites import ConfigMaps, HostPorts, LargestNode
@@ -84,6 +85,8 @@ def opened(handle: Handle) -> Iterator[Plugin]:
         yield TopologySpread(handle)
     if handle.objects[Kind.DEVICE_CLASS] and not handle.claims:
         yield OfferedOnly(handle)
+    if rows := handle.filters.offering_both:
+        yield DevicePluginGpus(handle, rows)
 
 
 def _neighbours_matter(handle: Handle, others: Companions) -> bool:
