@@ -81,7 +81,7 @@ async def found_subject(client: KubeClient, words: Sequence[str], *, namespace: 
     kind, name = _split(words)
     search = _Search(client, namespace)
     if kind:
-        return await search.of_kind(kind, name)
+        return await search.of_kind(kind, name, instead=_in_namespace(words))
     return await search.of_any_kind(name)
 
 
@@ -93,6 +93,12 @@ def _split(words: Sequence[str]) -> tuple[str, str]:
         raise fail(f"{words[-1]!r} has no name after the slash", status=2)
     # `kai explain podgroup pod/x` asks for the one named last, as kubectl's output gives it.
     return (kind or (words[0] if len(words) == 2 else "")).lower(), name or words[-1]
+
+
+def _in_namespace(words: Sequence[str]) -> str:
+    """What ``pod team/x`` means, as messages name a pod; empty for other words."""
+    namespace, slash, name = words[-1].partition("/")
+    return f" did you mean '{words[0]}/{name} --namespace={namespace}'?" if len(words) == 2 and slash else ""
 
 
 def _is_of(named: str, group: str, version: str) -> bool:
@@ -114,14 +120,17 @@ class _Search:
     _owners: dict[str, list[OwnerReference]] = field(default_factory=dict)
     _pods: list[Pod] | None = None
 
-    async def of_kind(self, word: str, name: str) -> Subject:
+    async def of_kind(self, word: str, name: str, *, instead: str = "") -> Subject:
+        """``instead`` is what else may have been meant, where ``word`` is no kind."""
         kind, _, group = word.partition(".")
         built_in = (each for each, words in _BUILT_IN.items() if kind in words)
         resource = next((each for each in built_in if _is_of(group, each.group, each.version)), None)
         resource = resource or await self._custom(kind, group)
         if resource is None:
             near = nearest(word, [each for words in _BUILT_IN.values() for each in words])
-            raise fail(f"{word!r} is no kind of object here;{_meant(near)} see kubectl api-resources")
+            raise fail(
+                f"{word!r} is no kind of object here;{instead or _meant(near)} see kubectl api-resources"
+            )
         if resource is QUEUES:
             return await self._queue(name)
         if resource is PODS:

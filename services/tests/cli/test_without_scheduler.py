@@ -335,12 +335,16 @@ def test_a_kind_may_be_named_with_its_group(kubeconfig: Path, asked: str, said: 
         ("jobs.v1.batch/x", "job default/x does not exist; see kubectl get jobs -n default"),
         ("jobs.example.com/x", "'jobs.example.com' is no kind of object here; see kubectl api-resources"),
         ("deploi/x", "'deploi' is no kind of object here; did you mean 'deploy'? see kubectl api-resources"),
+        (
+            "po t/x",
+            "'t' is no kind of object here; did you mean 'po/x --namespace=t'? see kubectl api-resources",
+        ),
         ("queue/Q", "there is no queue 'Q'; did you mean 'q'? see kai get queues"),
         ("pod/pp", "pod default/pp does not exist; did you mean 'p'? see kubectl get pods -n default"),
     ],
 )
 def test_what_is_misspelt_is_told_with_what_is_meant(kubeconfig: Path, asked: str, said: str) -> None:
-    assert kai(kubeconfig, "explain", asked).stderr == f"kai: {said}\n"
+    assert kai(kubeconfig, "explain", *asked.split()).stderr == f"kai: {said}\n"
 
 
 def test_a_pod_that_was_evicted_and_is_gone_is_told_with_whom_it_made_room_for(kubeconfig: Path) -> None:
