@@ -50,14 +50,20 @@ _log = structlog.get_logger(__name__)
 
 
 class Fence:
-    """The greatest epoch that a Lease has told. Nothing is begun for a smaller one."""
+    """The epoch of the Lease, as it was told last. Nothing is begun for a smaller one.
+
+    It goes back only where the Lease does, as after the API server's store was restored from a backup: then
+    whoever leads has a smaller epoch than who led before, and would be refused for ever.
+    """
 
     def __init__(self) -> None:
         self.epoch = 0
 
     def see(self, epoch: int) -> None:
-        """Somebody leads with this epoch, as the Lease says; no other word counts."""
-        self.epoch = max(self.epoch, epoch)
+        """Somebody leads with this epoch, as the Lease says now; no other word counts."""
+        if epoch < self.epoch:
+            _log.warning("the lease has gone back", epoch=epoch, before=self.epoch)
+        self.epoch = epoch
 
     def admits(self, epoch: int) -> bool:
         """Whether a decision of this epoch may go on."""

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -200,12 +201,25 @@ async def test_a_silent_scheduler_is_given_up(monkeypatch):
 
 async def test_a_scheduler_whose_time_is_over_gets_no_work_done():
     async with a_bench(epoch=5) as bench:
-        bench.fence.see(6)
-        bench.scheduler.says.put_nowait(pb.BindResponse(decisions=encode_batch(a_batch())))
         await bench.scheduler.hellos.get()
+        bench.tracker.leader = replace(bench.tracker.leader, epoch=6)
+        bench.tracker.gone.set()
         assert (await bench.scheduler.hellos.get()).epoch == 6
+        bench.scheduler.says.put_nowait(pb.BindResponse(decisions=encode_batch(a_batch(5))))
+        assert (await bench.scheduler.hellos.get()).epoch == 6  # called again in vain
         assert bench.executor.started.empty()
         assert bench.link.connected_to == 0
+
+
+async def test_a_lease_that_was_restored_from_a_backup_counts_as_it_is():
+    async with a_bench(epoch=9) as bench:
+        assert (await bench.scheduler.hellos.get()).epoch == 9
+        bench.scheduler.epoch = 5
+        bench.tracker.leader = replace(bench.tracker.leader, epoch=5)
+        bench.tracker.gone.set()
+        assert (await bench.scheduler.hellos.get()).epoch == 5
+        bench.scheduler.says.put_nowait(pb.BindResponse(decisions=encode_batch(a_batch(5))))
+        assert (await bench.executor.started.get()).epoch == 5
 
 
 GREATEST = 2**63 - 1
