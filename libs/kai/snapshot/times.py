@@ -9,13 +9,15 @@ from typing import Final
 from kai.model import duration
 from kai.model.remembered import forgettable
 
+#: What annotations say to have been further in the future is not believed, or it would count for ever.
+CLOCK_SKEW_SECONDS: Final = 600.0
 #: Longer texts are no times, and none to remember.
 _LONGEST: Final = 40
 _LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 
 
 def seconds(text: str | None) -> float:
-    """Unix seconds of an RFC 3339 time; 0 for none or one that cannot be read."""
+    """Unix seconds of an RFC 3339 time, of UTC where it names no zone; 0 for none that can be read."""
     return _seconds(text) if text and len(text) <= _LONGEST else 0.0
 
 
@@ -23,7 +25,8 @@ def seconds(text: str | None) -> float:
 @lru_cache(maxsize=65536)
 def _seconds(text: str) -> float:
     try:
-        return datetime.fromisoformat(text).timestamp()
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return 0.0
 

@@ -30,7 +30,6 @@ NO_SCORES = {
     ("packing/compiled.py", 2.0),  # stands for a device with more room than any has
     ("packing/headroom.py", 2.0),  # the same
     ("packing/parts.py", 2.0),  # weighs two kinds of loss, of which the sum becomes a score
-    ("plugins/minruntime.py", 600.0),  # seconds
     ("plugins/topology.py", 1000.0),  # stands for a domain with less room than any has
 }
 

@@ -27,7 +27,7 @@ from kai.engine.search.solver import Search, SearchResult, Solution, Validator, 
 from kai.model.decisions import Cut, Ended, Reason
 from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Queue, Task
-from kai.snapshot.times import rfc3339
+from kai.snapshot.times import CLOCK_SKEW_SECONDS, rfc3339
 
 
 class Strategy(Protocol):
@@ -371,7 +371,8 @@ def delayed(session: Session, job: Job) -> bool:
     delay = job.facts.preemption_delay
     if delay <= 0:
         return False
-    until = max(job.created, job.last_eviction) + delay
+    evicted = job.last_eviction if job.last_eviction <= session.now + CLOCK_SKEW_SECONDS else 0.0
+    until = max(job.created, evicted) + delay
     if session.now >= until:
         return False
     session.due(until)

@@ -18,7 +18,7 @@ from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Job, PodSet, Queue
 from kai.snapshot.status import ACTIVE_ALLOCATED
-from kai.snapshot.times import rfc3339
+from kai.snapshot.times import CLOCK_SKEW_SECONDS, rfc3339
 
 #: Jobs that run and are safe, by key, and until when.
 _Spared: TypeAlias = dict[str, tuple[Job, float]]
@@ -27,8 +27,6 @@ _Spared: TypeAlias = dict[str, tuple[Job, float]]
 _SAID: Final = Kept[bool](lent=as_it_is)
 #: So many are named, the first to lose their protection first.
 _NAMED: Final = 3
-#: A start that is said to be further in the future is not believed, or it would protect for ever.
-_CLOCK_SKEW_SECONDS: Final = 600.0
 
 
 def opened(handle: Handle) -> Iterator[Plugin]:
@@ -86,7 +84,7 @@ class MinRuntime(VictimPolicy):
         )
 
     def _protects(self, victim: Job, taker: Queue | None, spared: _Spared) -> bool:
-        if victim.unwelcome or victim.last_start > self._now + _CLOCK_SKEW_SECONDS:
+        if victim.unwelcome or victim.last_start > self._now + CLOCK_SKEW_SECONDS:
             return False
         end = victim.last_start + self._seconds(victim.queue, taker)
         if self._now >= end:

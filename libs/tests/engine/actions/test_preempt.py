@@ -1,7 +1,9 @@
 """Whose place ``preempt`` takes in a queue, for whom, and whom it leaves alone."""
 
 from kai.engine import Engine
+from kai.model import names
 from kai.model.decisions import Outcome
+from kai.snapshot.times import rfc3339
 from libs.tests.engine.builders import (
     NOW,
     SLICE,
@@ -25,6 +27,12 @@ from libs.tests.engine.builders import (
 )
 
 DEVICES = [f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a{number:03}" for number in range(8)]
+
+
+def lost_its_place(job, *, at):
+    """The same job, of which is said that it lost its place then (Unix seconds)."""
+    job[0].metadata.annotations = {names.LAST_EVICTION_TIMESTAMP: rfc3339(at)}
+    return job
 
 
 def done(group, **more):
@@ -240,6 +248,16 @@ TAKEN = [
         waits={"u-0": "n0"},
     ),
     Case(
+        "whose delay is said to begin next year",
+        [
+            nodes(1, gpus=1),
+            running(1),
+            lost_its_place(urgent(group={"preemption_delay": "10m"}), at=NOW + 3e7),
+        ],
+        evicts=["r0-0"],
+        waits={"u-0": "n0"},
+    ),
+    Case(
         "from one that waits for its own delay",
         [nodes(1, gpus=1), running(1, group={"preemption_delay": "10m"}), urgent()],
         evicts=["r0-0"],
@@ -329,6 +347,15 @@ LEFT = [
     Case(
         "beyond the quota of the queue, for what cannot be preempted",
         [a_queue("team", gpu=0), nodes(1, gpus=1), running(1), urgent()],
+    ),
+    Case(
+        "before the delay has passed since it lost its own",
+        [
+            nodes(1, gpus=1),
+            running(1),
+            lost_its_place(urgent(group={"preemption_delay": "10m"}), at=NOW - 599),
+        ],
+        says={"u": "PreemptionDelayNotElapsed"},
     ),
     Case(
         "before the delay has passed",
