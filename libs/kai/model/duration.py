@@ -15,7 +15,8 @@ _SECONDS: Final = {
 }  # fmt: skip
 _CALENDAR: Final = {"d": 86_400.0, "w": 604_800.0, "y": 31_536_000.0}
 _PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|[smhdwy])")
-_LONGEST_SECONDS: Final = 2**63 / 1e9
+#: As long as a duration of Go may be.
+LONGEST_SECONDS: Final = 2**63 / 1e9
 _LONGEST: Final = 64
 
 
@@ -53,7 +54,7 @@ def parse(text: str, *, days: bool = True) -> float:
             raise InvalidDuration(text, days=days)
         seconds += float(part[1]) * unit
         end = part.end()
-    if end == 0 or end != len(body) or seconds > _LONGEST_SECONDS:
+    if end == 0 or end != len(body) or seconds > LONGEST_SECONDS:
         raise InvalidDuration(text, days=days)
     return -seconds if text[0] == "-" else seconds
 

@@ -5,6 +5,7 @@ Each type has a name, and with bounds behind it (``duration gt=0``) says all tha
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -37,9 +38,18 @@ def _parse_duration(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
-        return float(value)
+        seconds = float(value)
     except ValueError:
         return duration.parse(value.strip())
+    if not abs(seconds) <= duration.LONGEST_SECONDS:  # nor is a NaN
+        raise duration.InvalidDuration(value, days=True)
+    return seconds
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("it must be a finite number")
+    return value
 
 
 def _parse_level(value: object) -> object:
@@ -172,6 +182,7 @@ def _json_object(value: object) -> object:
 
 
 # --- types -------------------------------------------------------------------------------------
+Number = Annotated[float, AfterValidator(_finite)]
 #: Seconds; Go's notation is understood.
 Duration = Annotated[float, BeforeValidator(_parse_duration)]
 LogLevel = Annotated[str, BeforeValidator(_parse_level)]
@@ -191,7 +202,7 @@ _TYPES: Final[Mapping[str, Any]] = {
     "text": str,
     "switch": bool,
     "integer": int,
-    "number": float,
+    "number": Number,
     "decimal": Decimal,
     "duration": Duration,
     "log-level": LogLevel,

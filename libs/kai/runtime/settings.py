@@ -20,7 +20,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from kai.kube.pace import Pace
 from kai.model import documents, flag_rules, flag_values, names
-from kai.model.flag_values import Duration, Listen, LogLevel
+from kai.model.flag_values import Duration, Listen, LogLevel, Number
 from kai.observe import LogLevels, ObserveSettings
 from kai.runtime import environment, flags
 
@@ -84,7 +84,7 @@ class ServiceSettings(BaseSettings):
     enable_profiler: bool = Field(False, description="serve /debug/profile on 127.0.0.1")
     profiler_port: int = Field(8182, ge=0, le=65535, description="port of profiles; 0 takes any free one")
     leader_elect: bool = Field(False, description="let only one of several replicas work")
-    qps: float = Field(0.0, ge=0, description="requests a second to the API server; 0: no bound")
+    qps: Number = Field(0.0, ge=0, description="requests a second to the API server; 0: no bound")
     burst: int = Field(0, ge=0, description="requests at once after a rest; only with --qps")
     lease_duration: Duration = Field(
         flag_rules.LEASE_DURATION, gt=0, description="how long leadership lasts without renewal"

@@ -125,6 +125,9 @@ def test_switches_without_effect_may_be_bare(arguments):
         (["--zap-encoder=xml"], "--zap-encoder='xml': allowed are json and console"),
         (["--zap-encoder"], "flag --zap-encoder needs a value"),
         (["--zap-devel=maybe"], "--zap-devel='maybe': allowed are true and false"),
+        (["--qps=inf"], "--qps='inf': it must be a finite number"),
+        (["--drain-timeout=inf"], "--drain-timeout='inf': 'inf' is not a duration"),
+        (["--drain-timeout=1e12"], "--drain-timeout='1e12': '1e12' is not a duration"),
         (["--profiler-port=70000"], "--profiler-port='70000': Input should be less than or equal to 65535"),
         (
             ["--lease-duration=5s"],

@@ -41,7 +41,7 @@ GIVEN = {"podGrouper": ("--grpc-listen=:9093",)}
 #: Each is right somewhere, and wrong somewhere else.
 ODD = [
     "", "abc", "a b", "a=b", "a,b==", "a=b-c", "a=b,c=d", "0", "-1", "1", "0.5", "7", "99999", "1e3",
-    "inf", "nan", "true", "TRUE", "off", "maybe", "loud", "info,kai.kube=debug", "kai.nowhere=debug",
+    "inf", "nan", "1e12", "true", "TRUE", "off", "maybe", "loud", "info,kai.kube=debug", "kai.nowhere=debug",
     "9", "1s", "1d", "1m30", ":8080", "127.0.0.1:9", "[::1]:9", ":x", "{}", "{", '{"a": 1}', "json",
     "panic", "Always", "redis://h:1/0", "kai:a_b", "1_000", " 5 ", "٣",
 ]  # fmt: skip
@@ -179,6 +179,8 @@ def test_what_fields_of_a_shard_may_say_its_scheduler_can_read():
         ("binder", "max-concurrent-reconciles", "many", "is 'many': it must be a whole number"),
         ("binder", "max-concurrent-reconciles", "0", "is '0': it must be greater than or equal to 1"),
         ("binder", "tell-bound", "maybe", "is 'maybe': it must be true or false"),
+        ("binder", "qps", "inf", "is 'inf': it must be a finite number"),
+        ("binder", "drain-timeout", "nan", "is 'nan': 'nan' is not a duration"),
         ("binder", "burst", "5", "is '5': --burst has no meaning without --qps"),
         ("binder", "plugins", "{", "is '{': must be a JSON object"),
         ("queueController", "redis-url", "redis://theirs:6379/0", "write rediss:// in --redis-url"),
