@@ -19,6 +19,7 @@ from kai.session.credentials import RedisCredentials
 from kai.session.errors import CacheUnavailable
 from kai.session.gate import ensure_password
 from kai.session.publisher import PublisherMetrics, SessionPublisher
+from kai_local.processes.identity import ProcessIdentity
 from kai_local.processes.ports import free_ports
 
 pytestmark = pytest.mark.integration
@@ -246,12 +247,10 @@ async def test_it_ends_without_an_error_though_somebody_is_connected(folder):
 async def test_its_redis_does_not_outlive_it_though_it_is_killed(folder):
     async with serving(folder, *tls(folder)) as redis:
         (child,) = psutil.Process(redis.process.pid).children()
+        served = ProcessIdentity.of(child.pid)
+        assert served is not None
         redis.process.kill()
-
-        def gone():
-            return not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
-
-        await eventually(gone)
+        await eventually(lambda: not served.alive)
 
 
 async def test_it_keeps_what_it_is_told_though_the_folders_have_longer_names_than_a_socket(
