@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from kai.model import names
 from kai.model.decisions import Outcome, PodGroupOutcome
 from kai.wire.sessions import SessionUpdate
+from kai_podgroup_controller.facts import WatchedGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +34,25 @@ class OutcomeBook:
     """The newest outcome of each pod group.
 
     A group belongs to one shard at a time, and its word counts. A shard that the group has left, or that only
-    has pods of it on its nodes, counts while the other has said nothing.
+    has pods of it on its nodes, counts while the other has said nothing. What was said of a group counts for
+    none that is made anew under its name.
     """
 
     def __init__(self) -> None:
         #: By group and shard; who spoke last comes last.
         self._words: dict[str, dict[str, _Word]] = {}
 
-    def get(self, group: str, *, node_pool: str) -> PodGroupOutcome | None:
-        """The outcome that counts of a group of this pool; None if no scheduler said anything about it."""
-        found = self._counting(group, node_pool)
+    def get(self, group: WatchedGroup) -> PodGroupOutcome | None:
+        """The outcome that counts of a group; None if no scheduler said anything about it."""
+        found = self._counting(group)
         return found[1].outcome if found else None
 
-    def annotations(self, group: str, *, node_pool: str) -> dict[str, str | None]:
+    def annotations(self, group: WatchedGroup) -> dict[str, str | None]:
         """What is to change in the group's annotations, by whoever knows: others may take pods of it."""
-        words = self._words.get(group, {}).values()
+        words = [word for _, word in self._about(group)]
         return {
             key: value
-            for word in sorted(words, key=lambda word: word.node_pool == node_pool)
+            for word in sorted(words, key=lambda word: word.node_pool == group.node_pool)
             for key, value in word.outcome.annotations.items()
         }
 
@@ -70,30 +72,33 @@ class OutcomeBook:
                 concerned.add(outcome.pod_group)
         return concerned
 
-    def take_news(self, group: str, *, node_pool: str) -> News | None:
+    def take_news(self, group: WatchedGroup) -> News | None:
         """What is new about a group since this was last asked; None if nothing is."""
-        found = self._counting(group, node_pool)
+        found = self._counting(group)
         if found is None:
             return None
         shard, word = found
-        self._words[group][shard] = replace(word, news=None)
+        self._words[group.key][shard] = replace(word, news=None)
         return word.news
 
-    def says_no(self, group: str, *, node_pool: str) -> bool:
+    def says_no(self, group: WatchedGroup) -> bool:
         """Whether a scheduler found that the group does not run now."""
-        outcome = self.get(group, node_pool=node_pool)
+        outcome = self.get(group)
         return outcome is not None and outcome.outcome in (
             Outcome.UNSCHEDULABLE,
             Outcome.NOT_READY,
             Outcome.PIPELINED,
         )
 
-    def _counting(self, group: str, node_pool: str) -> tuple[str, _Word] | None:
-        words = self._words.get(group)
-        if not words:
-            return None
-        own = (each for each in words.items() if each[1].node_pool == node_pool)
-        return next(own, None) or next(reversed(words.items()))
+    def _about(self, group: WatchedGroup) -> list[tuple[str, _Word]]:
+        """What shards said of just this group; who spoke last comes last."""
+        words = self._words.get(group.key, {})
+        return [(shard, word) for shard, word in words.items() if word.outcome.uid in ("", group.uid)]
+
+    def _counting(self, group: WatchedGroup) -> tuple[str, _Word] | None:
+        words = self._about(group)
+        own = (each for each in words if each[1].node_pool == group.node_pool)
+        return next(own, words[-1] if words else None)
 
     def _take(self, shard: str, update: SessionUpdate, outcome: PodGroupOutcome) -> bool:
         """Whether it is another one than that of who spoke last."""

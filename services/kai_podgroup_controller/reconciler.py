@@ -75,6 +75,8 @@ class Reconciler:
         self._persist_last_start = persist_last_start
         self._clock = clock or asyncio.get_running_loop().time
         self._now = now
+        #: Which group it was that we looked at under a name.
+        self._uids: dict[str, str] = {}
         #: Groups whose status is held back, and since when.
         self._held_back: dict[str, float] = {}
         self._written_at: dict[str, float] = {}
@@ -84,15 +86,14 @@ class Reconciler:
         """Write what differs. Seconds after which to look again, None if nothing is held back."""
         group = self._cluster.groups.get(key)
         if group is None:
-            self._verdicts.forget(key)
-            self._announcer.forget(key)
-            self._held_back.pop(key, None)
-            self._written_at.pop(key, None)
-            self._pods_written_at.pop(key, None)
+            self._forget(key)
             return None
+        if self._uids.get(key, group.uid) != group.uid:
+            self._forget(key)
+        self._uids[key] = group.uid
         if (wait := self._wait_for_its_end(group)) > 0:
             return wait
-        outcome = self._book.get(key, node_pool=group.node_pool)
+        outcome = self._book.get(group)
         if outcome is not None:
             self._announce(group, outcome)
         waits: list[float] = []
@@ -114,10 +115,19 @@ class Reconciler:
             raise refused
         return min(waits, default=None)
 
+    def _forget(self, key: str) -> None:
+        """Go by nothing that was of a group that is gone: one may be made anew under its name."""
+        self._uids.pop(key, None)
+        self._verdicts.forget(key)
+        self._announcer.forget(key)
+        self._held_back.pop(key, None)
+        self._written_at.pop(key, None)
+        self._pods_written_at.pop(key, None)
+
     def _announce(self, group: WatchedGroup, outcome: PodGroupOutcome) -> None:
-        if not self._book.says_no(group.key, node_pool=group.node_pool):
+        if not self._book.says_no(group):
             self._verdicts.forget(group.key)
-        news = self._book.take_news(group.key, node_pool=group.node_pool)
+        news = self._book.take_news(group)
         verdict = self._verdicts.take_news(group.key)
         if news is not None:
             message = self._message(group, outcome)
@@ -206,7 +216,7 @@ class Reconciler:
 
         Most say only when they are bound that they belong to it, so those of a gang appear one by one.
         """
-        if self._book.says_no(group.key, node_pool=group.node_pool):
+        if self._book.says_no(group):
             return False
         members = list(self._cluster.members(group.key))
         if any(pod.alive and not pod.allocated for pod in members):
@@ -218,7 +228,7 @@ class Reconciler:
     async def _timestamps(self, group: WatchedGroup, outcome: PodGroupOutcome | None) -> None:
         if outcome is None:
             return
-        wanted = self._book.annotations(group.key, node_pool=group.node_pool)
+        wanted = self._book.annotations(group)
         changes = {key: value for key, value in wanted.items() if group.timestamps.get(key) != value}
         last_start_matters = self._persist_last_start or self._cluster.min_runtime_matters
         if not changes or (set(changes) == {names.LAST_START_TIMESTAMP} and not last_start_matters):

@@ -176,6 +176,8 @@ class PodGroupOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     pod_group: PodGroupKey
     outcome: Outcome
+    #: Of the group that was looked at: one that was made anew under its name is another.
+    uid: str = ""
     message: str = ""
     explanations: tuple[Explanation, ...] = ()
     #: Pod key -> message, for the pods that could not be placed.

@@ -223,6 +223,7 @@ def encode_outcome(outcome: PodGroupOutcome) -> pb.PodGroupOutcome:
     """One pod group's outcome as a message."""
     return pb.PodGroupOutcome(
         pod_group=outcome.pod_group,
+        uid=outcome.uid,
         outcome=pb.PodGroupOutcome.Outcome.ValueType(outcome.outcome),
         message=outcome.message,
         explanations=[
@@ -253,6 +254,7 @@ def decode_outcome(message: pb.PodGroupOutcome) -> PodGroupOutcome:
     try:
         return PodGroupOutcome(
             pod_group=PodGroupKey(message.pod_group),
+            uid=message.uid,
             outcome=Outcome(message.outcome),
             message=message.message,
             explanations=tuple(

@@ -103,10 +103,11 @@ def test_a_group_made_anew_under_a_name_is_told_though_the_one_before_was_told_t
     assert engine.run(state, NOW + 1).forgotten == ("default/job",)
     add(state, _with(a_group("job", queue="team"), uid="second"))
     again = engine.run(state, NOW + 2)
-    assert (again.outcomes, again.forgotten) == (first.outcomes, ())
+    (told,) = first.outcomes
+    assert (again.outcomes, again.forgotten) == ((replace(told, uid="second"),), ())
     add(state, _with(a_group("job", queue="team"), uid="third"))
     at_once = engine.run(state, NOW + 3)
-    assert (at_once.outcomes, at_once.forgotten) == (first.outcomes, ("default/job",))
+    assert (at_once.outcomes, at_once.forgotten) == ((replace(told, uid="third"),), ("default/job",))
     rest = engine.run(state, NOW + 4)
     assert (rest.outcomes, rest.forgotten) == ((), ())
 

@@ -6,7 +6,9 @@ import pytest
 from kai.model.decisions import Outcome, PodGroupOutcome
 from kai.model.objects import PodGroup
 from kai_podgroup_controller.cluster import Cluster
-from kai_podgroup_controller.facts import PodRecord, watched_pod
+from kai_podgroup_controller.facts import PodRecord, watched_group, watched_pod
+
+NODE_POOL_LABEL = "kai.scheduler/node-pool"
 
 
 def pod_json(
@@ -54,12 +56,14 @@ def pod_json(
     }
 
 
-def group_json(name="train", *, spec=None, status=None, annotations=None, labels=None, version=1, owners=()):
+def group_json(
+    name="train", *, spec=None, status=None, annotations=None, labels=None, version=1, owners=(), uid=""
+):
     return {
         "metadata": {
             "name": name,
             "namespace": "team",
-            "uid": f"uid-{name}",
+            "uid": uid or f"uid-{name}",
             "resourceVersion": str(version),
             "annotations": annotations or {},
             "labels": labels or {},
@@ -87,12 +91,16 @@ class Builders:
         return msgspec.convert(group_json(*args, **options), PodGroup)
 
     @staticmethod
+    def watched_group(*args, **options):
+        return watched_group(Builders.group(*args, **options), node_pool_label_key=NODE_POOL_LABEL)
+
+    @staticmethod
     def outcome(kind=Outcome.UNSCHEDULABLE, **fields):
         return PodGroupOutcome(**{"pod_group": "team/train", "outcome": kind, "message": "no room", **fields})
 
     @staticmethod
     def cluster(concern=lambda key: None):
-        return Cluster(node_pool_label_key="kai.scheduler/node-pool", concern=concern)
+        return Cluster(node_pool_label_key=NODE_POOL_LABEL, concern=concern)
 
 
 @pytest.fixture

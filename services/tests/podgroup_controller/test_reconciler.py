@@ -418,6 +418,23 @@ async def test_an_outcome_that_comes_before_its_group_is_told_when_the_group_is_
     assert ("PodGroup", "train", "Unschedulable") in world.recorder.reasons()
 
 
+async def test_a_group_made_anew_is_told_nothing_of_the_one_that_had_its_name(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(build.outcome(uid="uid-train"))
+        world.insight(SCARCE)
+        await asyncio.sleep(5)
+        world.recorder.events.clear()
+        world.group(uid="another", version=50, spec={"schedulingBackoff": 1})
+        await asyncio.sleep(5)
+        assert "schedulingConditions" not in world.api.objects["podgroups", "train"]["status"]
+        assert world.recorder.events == []
+        world.session(build.outcome(uid="another"))
+        await asyncio.sleep(5)
+    assert world.shown == "Node-Pool 'default': no room"
+
+
 async def test_one_group_in_trouble_does_not_stop_the_others(build):
     async with World(build) as world:
         world.group()

@@ -127,6 +127,7 @@ def _told_before(state: ClusterState, job: Job, *, annotations: dict[str, str | 
     assert last is not None
     return PodGroupOutcome(
         pod_group=job.key,
+        uid=job.uid,
         outcome=Outcome.UNSCHEDULABLE,
         message=condition_texts.own_text(last.message, pool=last.node_pool),
         explanations=tuple(
@@ -166,6 +167,7 @@ def _settled(job: Job, *, annotations: dict[str, str | None]) -> PodGroupOutcome
     """The same as :func:`_describe`, of a group of which there is nothing to say."""
     return PodGroupOutcome(
         pod_group=job.key,
+        uid=job.uid,
         outcome=Outcome.SETTLED,
         annotations=annotations,
         write_condition=not job.active_allocated,
@@ -189,6 +191,7 @@ def _describe(session: Session, job: Job, *, annotations: dict[str, str | None])
         )
         return PodGroupOutcome(
             pod_group=job.key,
+            uid=job.uid,
             outcome=Outcome.PLACED if placed else Outcome.SETTLED,
             message=f"{homeless.reason}: {homeless.message}" if homeless else "",
             explanations=(homeless,) if homeless else (),
@@ -202,6 +205,7 @@ def _describe(session: Session, job: Job, *, annotations: dict[str, str | None])
     refused = kind in (Outcome.UNSCHEDULABLE, Outcome.NOT_READY)
     return PodGroupOutcome(
         pod_group=job.key,
+        uid=job.uid,
         outcome=kind,
         message=message,
         explanations=explanations,
@@ -223,6 +227,7 @@ def _set_aside(job: Job, fault: Fault) -> PodGroupOutcome:
     """Of such a job nothing is asked that could fail."""
     return PodGroupOutcome(
         pod_group=job.key,
+        uid=job.uid,
         outcome=Outcome.UNSCHEDULABLE if job.pending or job.gated else Outcome.SETTLED,
         message=fault.message,
         explanations=(Explanation(reason=fault.reason, message=fault.message),),

@@ -463,6 +463,7 @@ class PodGroupOutcome(_message.Message):
     CLEAR_CONDITIONS_FIELD_NUMBER: _builtins.int
     STALENESS_FIELD_NUMBER: _builtins.int
     CORE_PODS_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
     pod_group: _builtins.str
     outcome: Global___PodGroupOutcome.Outcome.ValueType
     message: _builtins.str
@@ -470,6 +471,8 @@ class PodGroupOutcome(_message.Message):
     clear_conditions: _builtins.bool
     staleness: _builtins.str
     """How the group falls short of what it needs since it lost pods; empty if it does not."""
+    uid: _builtins.str
+    """Of the group that was looked at: one that was made anew under its name is another."""
     @_builtins.property
     def explanations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Explanation]: ...
     @_builtins.property
@@ -501,10 +504,11 @@ class PodGroupOutcome(_message.Message):
         clear_conditions: _builtins.bool = ...,
         staleness: _builtins.str = ...,
         core_pods: _abc.Iterable[_builtins.str] | None = ...,
+        uid: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clear_conditions", b"clear_conditions", "core_pods", b"core_pods", "explanations", b"explanations", "invalid_pods", b"invalid_pods", "message", b"message", "outcome", b"outcome", "pod_group", b"pod_group", "pod_messages", b"pod_messages", "remove_annotations", b"remove_annotations", "set_annotations", b"set_annotations", "staleness", b"staleness", "write_condition", b"write_condition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clear_conditions", b"clear_conditions", "core_pods", b"core_pods", "explanations", b"explanations", "invalid_pods", b"invalid_pods", "message", b"message", "outcome", b"outcome", "pod_group", b"pod_group", "pod_messages", b"pod_messages", "remove_annotations", b"remove_annotations", "set_annotations", b"set_annotations", "staleness", b"staleness", "uid", b"uid", "write_condition", b"write_condition"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
