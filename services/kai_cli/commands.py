@@ -26,6 +26,8 @@ class Place:
     name: str
     summary: str
     needs_box: bool = False
+    #: An argument may be a negative number. It refuses options that are not known itself.
+    takes_negative: bool = False
 
 
 #: By name, in the order in which help lists them.
@@ -100,8 +102,11 @@ COMMANDS: Final[dict[str, Place]] = {
         "kai_cli.what_if",
         "what_if",
         "Say what would follow from a change: who would be evicted, who would start. Nothing is changed.",
+        takes_negative=True,
     ),
 }
+#: Options that are not known are taken for arguments.
+_TAKES_NEGATIVE: Final = {"ignore_unknown_options": True}
 #: Arguments and options that are not known are taken as well.
 _WHATEVER: Final = {"ignore_unknown_options": True, "allow_extra_args": True}
 
@@ -138,7 +143,12 @@ def loaded(name: str) -> Any:
             raise
         command: Any = _single(name, absence.stand_in(name), context_settings=_WHATEVER)
     else:
-        command = get_group(found) if isinstance(found, typer.Typer) else _single(name, found)
+        settings = _TAKES_NEGATIVE if place.takes_negative else {}
+        command = (
+            get_group(found)
+            if isinstance(found, typer.Typer)
+            else _single(name, found, context_settings=settings)
+        )
     command.name = name
     return command
 

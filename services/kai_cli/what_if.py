@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -29,6 +30,8 @@ from kai_cli.views import what_if as views
 from kai_pod_grouper.errors import GroupingError
 
 _DEFAULT_NAMESPACE: Final = "default"
+#: As opposed to -1, which is an amount.
+_OPTION: Final = re.compile("--?[A-Za-z]")
 _USAGE: Final = """name one of:
 
   -f FILE                          submit what is in a file
@@ -95,6 +98,8 @@ def what_if(
     priority, preemptibility, minimum, delete, drain, remove, nodes, delete-queue; without any of them what
     each takes is listed.
     """
+    if strays := [each for each in what or () if _OPTION.match(each)]:
+        context.fail(f"No such option: {strays[0]}")
     if bool(what) == bool(files):
         raise fail(_USAGE, status=2)
     ahead = _duration("--within", within)

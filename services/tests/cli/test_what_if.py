@@ -118,6 +118,18 @@ def test_amounts_are_in_the_units_of_people(ask):
     }
 
 
+def test_a_quota_without_bound_may_be_written_as_in_a_manifest(ask):
+    [change] = told(ask("quota", "other", "-1", "-o", "json"))["changes"]
+    assert '{"quota": -1}' in change["command"]
+
+
+@pytest.mark.parametrize("option", ["--witihn=2h", "-x"])
+def test_an_option_that_is_none_is_refused(ask, option):
+    result = ask("quota", "other", "-1", option)
+    assert result.exit_code == 2, result.output
+    assert f"No such option: {option}" in result.stderr
+
+
 def test_a_manifest_runs_in_the_place_of_others(ask):
     answer = told(ask("-f", "-", "-o", "json", input=JOB))
     works = {each["workload"]: each for each in answer["workloads"]}
@@ -233,6 +245,7 @@ def test_nodes_and_workloads(ask):
         (["quota", "other", "tpu=4"], "queues share out gpu, cpu and memory"),
         (["quota", "other", "four"], "'four'"),
         (["quota", "other", "gpu=-4"], "gpu: -4 is negative; write an amount, or unlimited"),
+        (["quota", "other", "-4"], "gpu: -4 is negative; write an amount, or unlimited"),
     ],
 )
 def test_what_cannot_be_meant_is_told(ask, arguments, said):
