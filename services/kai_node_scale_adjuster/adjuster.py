@@ -84,6 +84,8 @@ class Adjuster:
         self._removed_at: float | None = None
         #: By uid, the scaling pods that the API server did not let go when it was last asked to.
         self._undeletable: set[str] = set()
+        #: By uid, the pods for which it took no scaling pod when it was last asked to.
+        self._refused: set[str] = set()
         #: Why the API server did not do what it was asked of scaling pods last; empty if it did.
         self.refusal = ""
 
@@ -96,8 +98,10 @@ class Adjuster:
         wanted = self._wanted()
         removals = {removal.scaling.metadata.uid: await self._remove(removal) for removal in wanted.remove}
         self._undeletable = {uid for uid, refusal in removals.items() if refusal}
-        refused = list(removals.values())
-        refused += [await self._create(creation) for creation in wanted.create]
+        creations = {creation.waiting.uid: await self._create(creation) for creation in wanted.create}
+        if creations:
+            self._refused = {uid for uid, refusal in creations.items() if refusal}
+        refused = [*removals.values(), *creations.values()]
         self._metrics.show(self._cluster)
         refused += [await self._mark(pod) for pod in self._unmarked()]
         self.refusal = next(filter(None, refused), "")
@@ -114,6 +118,7 @@ class Adjuster:
             removed_ago=None if self._removed_at is None else self._passed() - self._removed_at,
             taken=self._cluster.others,
             undeletable=self._undeletable,
+            refused=self._refused,
         )
 
     async def _remove(self, removal: Removal) -> str:

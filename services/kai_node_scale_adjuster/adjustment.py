@@ -12,6 +12,8 @@ wait for parts of GPUs a scaling pod asks for whole ones, in their place:
    each for a place of its own, must not flood a cluster autoscaler.
 5. One that has waited very long counts for nobody but the pod that it stands for: no node is to be had that
    suits this pod, but maybe one for the others.
+6. Nobody counts on a scaling pod that the API server did not take when it was last asked to, as where a quota
+   has no room for as much, or a policy forbids what its pod asks for. It is tried again after all others.
 """
 
 from __future__ import annotations
@@ -76,6 +78,8 @@ class _Stand:
     waiting: WaitingPod
     scaling: ScalingPod | None
     asked: int
+    #: Whether no scaling pod could be made for him.
+    refused: bool = False
 
 
 def adjust(
@@ -87,24 +91,26 @@ def adjust(
     removed_ago: float | None = None,
     taken: Iterable[str] = (),
     undeletable: Collection[str] = (),
+    refused: Collection[str] = (),
 ) -> Adjustment:
     """What brings the scaling pods in line at the time ``now``, in Unix seconds.
 
     ``removed_ago`` are the seconds since one was removed last, ``taken`` names of other pods in the namespace
     of scaling pods, and ``undeletable`` uids of scaling pods that the API server did not let go: trying again
-    may not either.
+    may not either. ``refused`` are uids of pods that wait, for which it did not take a scaling pod.
     """
     pods = {each.key: each for each in waiting if each.wish is not Wish.NONE}
     present = sorted((each for each in scaling if not each.going), key=lambda each: each.key)
     remove = list(_without_cause(present, pods, rules=rules, now=now))
     gone = {removal.scaling.key for removal in remove}
     kept = {each.stands_for: each for each in present if each.key not in gone}
-    stands = [_stand(each, kept.get(key)) for key, each in sorted(pods.items())]
+    stands = [_stand(each, kept.get(key), refused) for key, each in sorted(pods.items())]
     groups = list(_groups(stands, rules=rules, now=now))
     going = any(removal.scaling.metadata.uid not in undeletable for removal in remove)
     ago = 0.0 if going else removed_ago
     cooling = max(0.0, rules.cool_down - ago) if ago is not None else 0.0
     missing = [stand for group in groups for stand in _missing(group, rules)]
+    missing.sort(key=lambda stand: stand.refused)
     missing = list(_within_bounds(missing, kept.values(), rules))
     in_use = {*taken, *(each.metadata.name for each in scaling)}
     create = [] if cooling else list(_made(missing, in_use))
@@ -148,8 +154,9 @@ def _next_time(scaling: ScalingPod, rules: Rules) -> float:
 
 
 # --- how many ----------------------------------------------------------------------------------
-def _stand(waiting: WaitingPod, scaling: ScalingPod | None) -> _Stand:
-    return _Stand(waiting, scaling, scaling.devices if scaling is not None else 0)
+def _stand(waiting: WaitingPod, scaling: ScalingPod | None, refused: Collection[str]) -> _Stand:
+    asked = scaling.devices if scaling is not None else 0
+    return _Stand(waiting, scaling, asked, refused=waiting.uid in refused)
 
 
 def _groups(stands: Iterable[_Stand], *, rules: Rules, now: float) -> Iterator[list[_Stand]]:
@@ -176,12 +183,13 @@ def _missing(group: list[_Stand], rules: Rules) -> list[_Stand]:
     needed, total = _needed(group, rules), sum(stand.asked for stand in group)
     largest = max(stand.asked for stand in group)
     found = []
-    for stand in sorted(group, key=lambda stand: -stand.waiting.share.devices):
+    for stand in sorted(group, key=lambda stand: (stand.refused, -stand.waiting.share.devices)):
         devices = stand.waiting.share.devices
         if stand.scaling is None and (needed > total or devices > largest):
             found.append(stand)
-            total += devices
-            largest = max(largest, devices)
+            if not stand.refused:
+                total += devices
+                largest = max(largest, devices)
     return found
 
 
@@ -200,13 +208,14 @@ def _namespace(key: str) -> str:
 
 
 def _made(missing: Iterable[_Stand], in_use: set[str]) -> Iterator[Creation]:
-    """The scaling pods to be made, which count from now on."""
+    """The scaling pods to be made, which count from now on unless they may be refused again."""
     for stand in missing:
         name = scaling_pod_name(stand.waiting.key)
         if name in in_use:
             name = scaling_pod_name(stand.waiting.key, plain=False)
         in_use.add(name)
-        stand.asked = stand.waiting.share.devices
+        if not stand.refused:
+            stand.asked = stand.waiting.share.devices
         yield Creation(stand.waiting, name)
 
 

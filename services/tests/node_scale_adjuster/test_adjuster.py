@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from kai.kube.errors import Forbidden
 from kai.kube.reflector import Upserted
 from kai.model import names
 from kai_node_scale_adjuster.adjuster import Adjuster, AdjusterMetrics
@@ -15,12 +16,15 @@ from kai_node_scale_adjuster.scaling_pods import ScalingTemplate
 
 
 class Server:
-    """Does all that it is asked for."""
+    """Does all that it is asked for, but makes no pods of the names that it ``refuses``."""
 
     def __init__(self):
         self.made = []
+        self.refuses = set()
 
     async def create(self, resource, body, *, namespace, type):  # noqa: A002 (as the client calls it)
+        if body["metadata"]["name"] in self.refuses:
+            raise Forbidden("exceeded quota")
         self.made.append(body["metadata"]["name"])
         return msgspec.convert(
             {**body, "metadata": {**body["metadata"], "uid": body["metadata"]["name"]}}, type
@@ -77,3 +81,12 @@ async def test_the_pause_after_a_removal_is_as_long_whatever_time_a_clock_is_set
     clock.passed = 60.0
     await adjuster.adjust()
     assert server.made == ["team-p"]
+
+
+async def test_who_is_refused_a_scaling_pod_keeps_none_from_who_is_not(build, server, cluster, adjuster):
+    server.refuses = {"team-first"}
+    for name in ("first", "second"):
+        cluster.pod_sink(Upserted(build.pod(name), old_known=False))
+    assert (await adjuster.adjust(), server.made) == (30.0, [])
+    await adjuster.adjust()
+    assert server.made == ["team-second"]

@@ -106,6 +106,23 @@ def test_one_that_no_node_can_be_had_for_holds_up_nobody_else(build):
     assert (created(late), removed(late)) == (["small"], {})
 
 
+def test_nobody_counts_on_a_scaling_pod_that_is_refused_and_it_is_tried_after_the_others(build):
+    large, small = build.waiting("large", devices=2), build.waiting("small")
+    assert created(decide(build, [large, small])) == ["large"]
+    refused = {large.uid}
+    assert created(decide(build, [large, small], refused=refused)) == ["small", "large"]
+    beside = decide(build, [large, small], [build.scaling(small)], refused=refused)
+    assert (created(beside), removed(beside)) == (["large"], {})
+
+
+def test_those_who_are_refused_take_no_room_in_their_namespace_from_who_is_not(build):
+    flood = [build.waiting(f"p{i}", nodeSelector={"n": str(i)}) for i in range(3)]
+    later = build.waiting("q", nodeSelector={"n": "q"})
+    refused = {each.uid for each in flood}
+    found = decide(build, [*flood, later], rules=Rules(most_waiting=2), refused=refused)
+    assert created(found) == ["q", "p0"]
+
+
 def test_a_namespace_has_so_many_waiting_and_no_more_and_takes_none_from_others(build):
     rules = Rules(most_waiting=2)
     flood = [build.waiting(f"p{i}", nodeSelector={"n": str(i)}) for i in range(9)]
