@@ -139,18 +139,18 @@ class PodBinder:
                     f"the reservation pod of GPU group {group} ended while the pod was prepared"
                 )
 
-    async def undo(self, decision: BindDecision) -> bool:
+    async def undo(self, decision: BindDecision) -> str:
         """Take back what preparing has done, or may have. A pod that is bound by now is left alone.
 
-        Whether it is bound as was decided: that could have been made out no sooner.
+        The node that it is bound to, as was decided or not: that could have been made out no sooner. Empty if
+        it is not bound.
         """
         try:
             pod = await self._read(decision)
             if pod.spec.node_name == decision.node:
                 self._tell_bound(decision)
-                return True
             if pod.spec.node_name:
-                return False
+                return pod.spec.node_name
             work = Work(decision, pod)
             for plugin in reversed(self._plugins):
                 if plugin.concerns(work):
@@ -162,7 +162,7 @@ class PodBinder:
         except (BindError, errors.KubeError) as error:
             # What is left runs out (claims), belongs to the pod (ConfigMaps), or is written anew (labels).
             _log.warning("bind not undone", pod=_key(decision), node=decision.node, reason=str(error))
-        return False
+        return ""
 
     async def _labelled(self, decision: BindDecision) -> Pod | None:
         """The decision's pod with its GPU groups on it, for which it need not be read.

@@ -247,9 +247,11 @@ class Executor:
         except BindFailed as error:
             _log.warning("bind failed", pod=_pod(assignment), node=decision.node, reason=str(error))
             if not execution.dropped:
-                if await self._binder.undo(decision):
+                bound_to = await self._binder.undo(decision)
+                if bound_to == decision.node:
                     return _answer(assignment, ResultStatus.BOUND)
-                await self._binder.tell_failed(decision, str(error))
+                if not bound_to:  # by another decision it may be bound elsewhere, and then nothing is amiss
+                    await self._binder.tell_failed(decision, str(error))
             return _answer(assignment, ResultStatus.FAILED, str(error), node_at_fault=error.node_at_fault)
         return _answer(assignment, ResultStatus.BOUND)
 

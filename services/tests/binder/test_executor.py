@@ -29,8 +29,8 @@ class FakeBinder:
         self.binds.set()
         self.marks.set()
         self.failure = None
-        #: Whether a failed bind turns out to have been made.
-        self.is_bound = False
+        #: The node to which the pod of a failed bind turns out to be bound.
+        self.bound_to = ""
         #: How often the API server still forbids it.
         self.refusals = 0
         self.running = self.most = 0
@@ -71,7 +71,7 @@ class FakeBinder:
 
     async def undo(self, decision):
         self.log.append(("undone", decision.pod.name))
-        return self.is_bound
+        return self.bound_to
 
     async def after_bind(self, decision, *, rank):
         self.marking.append((decision.pod.name, rank))
@@ -239,10 +239,17 @@ async def test_a_failure_is_undone_told_and_reported(bench):
 
 
 async def test_a_bind_that_turns_out_to_have_been_made_is_no_failure(bench):
-    bench.binder.failure, bench.binder.is_bound = BindFailed("no answer"), True
+    bench.binder.failure, bench.binder.bound_to = BindFailed("no answer"), "n"
     bench.start("p")
     assert await bench.result() == ("p", ResultStatus.BOUND)
     await bench.until(("marked", "p"))
+    assert ("told", "p") not in bench.binder.log
+
+
+async def test_a_pod_that_was_bound_elsewhere_meanwhile_does_not_say_that_its_bind_failed(bench):
+    bench.binder.failure, bench.binder.bound_to = BindFailed("it is bound to node another"), "another"
+    bench.start("p")
+    assert await bench.result() == ("p", ResultStatus.FAILED)
     assert ("told", "p") not in bench.binder.log
 
 
