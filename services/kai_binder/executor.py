@@ -283,7 +283,7 @@ class Executor:
             execution.binding = True
             try:
                 await self._binder.bind(decision)
-            except Refused:
+            except BindFailed:  # that it is undone may be dropped, as what comes before the bind
                 execution.binding = False
                 raise
 

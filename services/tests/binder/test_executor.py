@@ -25,9 +25,11 @@ class FakeBinder:
         self.prepares = asyncio.Event()
         self.binds = asyncio.Event()
         self.marks = asyncio.Event()
+        self.undoes = asyncio.Event()
         self.prepares.set()
         self.binds.set()
         self.marks.set()
+        self.undoes.set()
         self.failure = None
         #: The node to which the pod of a failed bind turns out to be bound.
         self.bound_to = ""
@@ -36,6 +38,8 @@ class FakeBinder:
         self.running = self.most = 0
         #: Pods whose marking has begun, with the rank of its writes.
         self.marking = []
+        #: Pods of which undoing has begun.
+        self.undoing = []
 
     def is_ordinary(self, decision):
         return decision.resource_type is ResourceType.REGULAR
@@ -70,6 +74,8 @@ class FakeBinder:
             raise Refused("forbidden")
 
     async def undo(self, decision):
+        self.undoing.append(decision.pod.name)
+        await self.undoes.wait()
         self.log.append(("undone", decision.pod.name))
         return self.bound_to
 
@@ -399,6 +405,20 @@ async def test_a_bind_that_fails_after_the_leader_is_lost_undoes_nothing(bench):
     bench.binder.binds.set()
     assert await bench.result() == ("p", ResultStatus.FAILED)
     assert ("undone", "p") not in bench.binder.log
+
+
+async def test_what_is_undone_after_its_bind_failed_is_dropped_as_it_is(bench):
+    """Another binder may have the decision by then, and need what would be taken away."""
+    bench.binder.failure = BindFailed("no answer")
+    bench.binder.undoes.clear()
+    bench.start("p")
+    async with within("undoing has begun"):
+        while bench.binder.undoing != ["p"]:
+            await asyncio.sleep(0)
+    assert await bench.executor.drop() == []
+    bench.binder.undoes.set()
+    await bench.executor.finish()
+    assert bench.binder.log == [("binding", "p")]
 
 
 async def test_at_the_end_of_the_process_begun_binds_are_awaited(bench):
