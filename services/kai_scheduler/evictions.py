@@ -45,6 +45,9 @@ class Evictor:
     ``through_api`` uses the eviction subresource, which respects disruption budgets; then an eviction may
     be refused. ``set_condition`` first writes why the pod goes into its status.
 
+    ``leads`` tells whether the Lease is ours beyond doubt. While it is not nobody is evicted: a process that
+    was stopped meanwhile has decided about a cluster that another leader may have changed since.
+
     Where the server fails, it is asked again, until it is known whether the pod goes: one that may be going
     already must not cost another one its place. Whoever waits to be asked about again holds up nobody.
     """
@@ -58,6 +61,7 @@ class Evictor:
         evicted: Callable[[Eviction], None],
         failed: Callable[[Eviction, str], None],
         troubles: Troubles,
+        leads: Callable[[], bool],
     ) -> None:
         self._client = client
         self._through_api = through_api
@@ -65,6 +69,7 @@ class Evictor:
         self._evicted = evicted
         self._failed = failed
         self._troubles = troubles
+        self._leads = leads
         self._queue: asyncio.Queue[_Attempt] = asyncio.Queue()
         #: Pods (uids) whose eviction is under way: the engine never decides it twice, a restart might.
         self._under_way: set[str] = set()
@@ -118,6 +123,8 @@ class Evictor:
             ApiError: the server will not.
         """
         eviction = attempt.eviction
+        if not self._leads():
+            return False
         try:
             await self._evict(eviction)
         except errors.NotFound:

@@ -66,7 +66,7 @@ _log = structlog.get_logger(__name__)
 class Leadership:
     """Decides and has its decisions carried out, for as long as :meth:`run` runs.
 
-    ``clock`` gives Unix seconds.
+    ``leads`` tells whether the Lease is ours beyond doubt. ``clock`` gives Unix seconds.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Leadership:
         publisher: SessionPublisher | None,
         snapshots: Snapshots,
         troubles: Troubles,
+        leads: Callable[[], bool],
         usage: Callable[[], Usage] = dict,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -97,7 +98,9 @@ class Leadership:
             evicted=self._evicted,
             failed=self._not_evicted,
             troubles=troubles,
+            leads=leads,
         )
+        self._leads = leads
         self._client = client
         #: Held by whoever decides, or makes that impossible for a moment.
         self._deciding = asyncio.Lock()
@@ -226,7 +229,7 @@ class Leadership:
         """
         await asyncio.sleep(LOST_BINDER_SECONDS)
         while True:
-            if self._pending:
+            if self._pending and self._leads():
                 # Nobody must be bound by a claim that is being given back.
                 async with self._deciding:
                     with self._troubles.cut_off("idle claims"):

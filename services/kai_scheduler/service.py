@@ -131,6 +131,7 @@ class SchedulerService:
                     publisher=publisher,
                     snapshots=snapshots,
                     troubles=troubles,
+                    leads=lambda: elector.holds,
                     usage=(lambda: usage.shares) if usage is not None else dict,
                 )
                 with grpc_services.opened(term):

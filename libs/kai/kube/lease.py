@@ -92,6 +92,11 @@ class LeaderElector:
         self._renewed_at = 0.0
         self._overdue: asyncio.TimerHandle | None = None
 
+    @property
+    def holds(self) -> bool:
+        """Whether we lead, and nobody else can do so yet: a process that was stopped learns of that later."""
+        return self.leading and self._clock() - self._renewed_at <= self._times.duration
+
     @asynccontextmanager
     async def term(self) -> AsyncIterator[Term]:
         """Wait until we lead, then lead for as long as the body runs. Leaving gives the Lease back.

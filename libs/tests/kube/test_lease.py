@@ -102,6 +102,22 @@ class Candidate:
         await asyncio.wait([self.task])
 
 
+async def test_who_was_stopped_for_longer_than_the_lease_lasts_holds_it_only_once_it_is_renewed():
+    stopped_for = Counter()
+    elector = an_elector(
+        FakeLeases(), "a", clock=lambda: asyncio.get_running_loop().time() + stopped_for["seconds"]
+    )
+    assert not elector.holds
+    async with elector.term():
+        await settle()
+        assert elector.holds
+        stopped_for["seconds"] = 16
+        assert not elector.holds
+        await settle(5)
+        assert elector.holds
+    assert not elector.holds
+
+
 async def test_the_first_to_come_leads_and_tells_epoch_address_and_release():
     leases = FakeLeases()
     elector = an_elector(leases, "a", endpoint="10.0.0.1:50051", version="1.2.3")

@@ -61,7 +61,7 @@ class Server:
 
 
 @asynccontextmanager
-async def evicting(server, *victims, counted=None, reasons=None):
+async def evicting(server, *victims, counted=None, reasons=None, leads=lambda: True):
     failed = []
 
     def note(eviction, reason):
@@ -77,6 +77,7 @@ async def evicting(server, *victims, counted=None, reasons=None):
         evicted=counted.append if counted is not None else lambda eviction: None,
         failed=note,
         troubles=troubles,
+        leads=leads,
     )
     running = asyncio.create_task(evictor.run())
     collections.deque(map(evictor.offer, victims or (VICTIM,)), maxlen=0)  # a loop would hold the last
@@ -102,6 +103,16 @@ async def test_an_eviction_of_unknown_effect_is_asked_again_and_costs_no_other_p
         await evictor.drain()
     assert len(server.asked) == 4
     assert failed == []
+
+
+async def test_a_leader_that_may_have_been_replaced_evicts_nobody_before_it_knows_better():
+    server, leading = Server(None), asyncio.Event()
+    async with evicting(server, leads=leading.is_set) as (evictor, failed, _):
+        await asyncio.sleep(2 * PATIENCE_SECONDS)
+        assert (server.asked, failed) == ([], [])
+        leading.set()
+        await evictor.drain()
+    assert (server.asked, failed) == (["victim"], [])
 
 
 async def test_a_victim_that_is_asked_about_is_not_taken_on_again():
