@@ -452,7 +452,7 @@ def test_the_reservation_pod_that_the_binder_makes_is_let_through_with_all_that_
     policy = policies(objects)["kai-accounts-pods-create"]["spec"]
     flags = dict(flag.removeprefix("--").split("=", 1) for flag in objects.flags("binder") if "=" in flag)
     settings = BinderSettings.parse([f"--{key}={value}" for key, value in flags.items() if "reserv" in key])
-    pod = settings.template.manifest(node="n", group="g", tolerations=None, annotations=CLAIM)
+    pod = settings.template.manifest(node="n", group="g", annotations=CLAIM)
 
     def said(pod):
         return refusals(policy, "binder", new=pod, namespace=pod["metadata"]["namespace"])
@@ -465,7 +465,7 @@ def test_the_reservation_pod_that_the_binder_makes_is_let_through_with_all_that_
 def test_a_reservation_pod_may_sleep_where_devices_are_only_played(objects):
     policy = policies(objects)["kai-accounts-pods-create"]["spec"]
     settings = BinderSettings.parse(["--fake-gpu-nodes=true"])
-    pod = settings.template.manifest(node="n", group="g", tolerations=None, annotations=CLAIM)
+    pod = settings.template.manifest(node="n", group="g", annotations=CLAIM)
     namespace = names.RESERVATION_NAMESPACE
     assert refusals(policy, "binder", new=pod, namespace=namespace) == []
     pod["spec"]["containers"][0]["args"] = ["sh", "-c", "evil"]

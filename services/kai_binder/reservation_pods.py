@@ -12,7 +12,7 @@ from kai.model import names
 from kai.model.claims import Claim, claims_of
 from kai.model.flag_rules import RESOURCE_PARTS
 from kai.model.ids import PodUid
-from kai.model.objects import ApiObject, ApiStruct, PullPolicy, Toleration
+from kai.model.objects import ApiObject, ApiStruct, PullPolicy
 from kai.model.rules.phases import has_ended
 
 CONTAINER: Final = "resource-reservation"
@@ -22,6 +22,8 @@ CONTAINER_SECURITY: Final[dict[str, Any]] = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
 }
+#: Whoever has a part of the device leaves the node by his own tolerations, and loses it by nobody else's.
+_STAYS: Final[dict[str, Any]] = {"operator": "Exists", "effect": "NoExecute"}
 _DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 
 
@@ -81,18 +83,15 @@ class ReservationTemplate:
     #: On nodes without real devices: a pod that sleeps; somebody else tells which device it got.
     fake_gpu_nodes: bool = False
 
-    def manifest(
-        self, *, node: str, group: str, tolerations: list[Toleration] | None, annotations: dict[str, str]
-    ) -> dict[str, Any]:
+    def manifest(self, *, node: str, group: str, annotations: dict[str, str]) -> dict[str, Any]:
         """The pod for one group on one node, bound there directly: no scheduler is asked."""
         spec: dict[str, Any] = {
             "nodeName": node,
             "serviceAccountName": self.service_account,
             "enableServiceLinks": False,
+            "tolerations": [_STAYS],
             "containers": [self._container()],
         }
-        if tolerations:
-            spec["tolerations"] = msgspec.to_builtins(tolerations)
         if self.runtime_class_name:
             spec["runtimeClassName"] = self.runtime_class_name
         if self.pod_security_context:

@@ -214,7 +214,7 @@ class Reservations:
         known = self._known(node, group)
         claim = self._claim_of(pod, grant)
         if known is None:
-            if (created := await self._create(pod, node, group, claim)) is not None:
+            if (created := await self._create(node, group, claim)) is not None:
                 return created
             known_claims: dict[PodUid, Claim] = {}
         else:
@@ -227,7 +227,7 @@ class Reservations:
         try:
             return await self._patch(self._name_of(node, group), {"metadata": {"annotations": over | claim}})
         except errors.NotFound:
-            return await self._create(pod, node, group, claim)
+            return await self._create(node, group, claim)
 
     def _claim_of(self, pod: Pod, grant: Grant) -> dict[str, str]:
         return {_claim_key(pod): Claim(self._clock() + CLAIM_SECONDS, pod.key, grant).render()}
@@ -240,11 +240,10 @@ class Reservations:
         )
         return claim.until < self._clock() and not holds
 
-    async def _create(self, pod: Pod, node: str, group: str, claim: dict[str, str]) -> ReservationPod | None:
+    async def _create(self, node: str, group: str, claim: dict[str, str]) -> ReservationPod | None:
         manifest = self._template.manifest(
             node=node,
             group=group,
-            tolerations=pod.spec.tolerations,
             annotations={names.RESERVED_BY: self._binder_id, **claim},
         )
         try:

@@ -100,7 +100,7 @@ def test_json_flags_are_read():
             "--qps=50",
         ]
     )
-    manifest = settings.template.manifest(node="n", group="g", tolerations=None, annotations={})
+    manifest = settings.template.manifest(node="n", group="g", annotations={})
     container = manifest["spec"]["containers"][0]
     assert container["resources"] == {
         "requests": {"cpu": "10m", "nvidia.com/gpu": "1"},
@@ -133,15 +133,13 @@ def test_resources_of_reservation_pods_that_cannot_be_meant_end_the_binder_in_on
 def test_resources_of_reservation_pods_may_be_numbers_and_left_open():
     told = {"requests": {"cpu": 1}, "limits": None}
     settings = BinderSettings.load([f"--resource-reservation-pod-resources={json.dumps(told)}"])
-    manifest = settings.template.manifest(node="n", group="g", tolerations=None, annotations={})
+    manifest = settings.template.manifest(node="n", group="g", annotations={})
     assert manifest["spec"]["containers"][0]["resources"]["requests"] == {"cpu": 1, "nvidia.com/gpu": "1"}
 
 
 def test_reservation_pods_may_do_no_more_than_look_at_their_device():
     """Objects of tenants bring them about, so they are held as our own pods are, unless told otherwise."""
-    spec = BinderSettings.parse([]).template.manifest(node="n", group="g", tolerations=None, annotations={})[
-        "spec"
-    ]
+    spec = BinderSettings.parse([]).template.manifest(node="n", group="g", annotations={})["spec"]
     assert spec["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
     (container,) = spec["containers"]
     assert container["securityContext"] == {
@@ -149,9 +147,7 @@ def test_reservation_pods_may_do_no_more_than_look_at_their_device():
         "capabilities": {"drop": ["ALL"]},
     }
     told = ['--resource-reservation-container-security-context={"readOnlyRootFilesystem": true}']
-    changed = BinderSettings.parse(told).template.manifest(
-        node="n", group="g", tolerations=None, annotations={}
-    )
+    changed = BinderSettings.parse(told).template.manifest(node="n", group="g", annotations={})
     assert changed["spec"]["containers"][0]["securityContext"] == {"readOnlyRootFilesystem": True}
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from deadlines import eventually, within
@@ -12,7 +13,8 @@ from kai.kube.resources import PODS
 from kai.kube.workqueue import WorkQueue
 from kai.model import names
 from kai.model.claims import Grant
-from kai.model.objects import Pod
+from kai.model.objects import Pod, Taint, Toleration
+from kai.model.rules.taints import untolerated
 from kai_binder.errors import BindFailed
 from kai_binder.objects import WatchedPod, pod_store
 from kai_binder.reservation_pods import ReservationPod, ReservationTemplate
@@ -86,6 +88,20 @@ async def a_pod(cluster, name):
     return await cluster.client.get(PODS, name, namespace="default", type=Pod)
 
 
+async def test_a_reservation_stays_on_its_node_however_little_the_first_pod_on_its_device_tolerates(cluster):
+    """Others may share the device who stay, and they would lose it."""
+    briefly = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+    await cluster.pod("first", fraction=0.5, tolerations=[briefly])
+    first = await cluster.client.get(PODS, "first", namespace="default", type=Pod)
+    async with a_binder(cluster) as binder:
+        await binder.reservations.reserve(first, node=NODE, group=GROUP, grant=HALF)
+    (reservation,) = await cluster.reservations()
+    tolerations = msgspec.convert(reservation["spec"]["tolerations"], list[Toleration])
+    assert not any(each.toleration_seconds for each in tolerations)
+    for key in ("maintenance", "another", "node.kubernetes.io/not-ready"):
+        assert untolerated([Taint(key=key, effect="NoExecute")], tolerations) is None
+
+
 async def test_two_binders_that_reserve_at_once_get_one_device(cluster):
     pods = [await a_pod(cluster, name) for name in "abcd"]
     async with a_binder(cluster, "b1") as one, a_binder(cluster, "b2") as two:
@@ -151,9 +167,7 @@ async def test_the_end_of_the_reservation_before_it_is_not_its_own(cluster):
         binder_id="b1",
         allocation_timeout=60,
     )
-    manifest = ReservationTemplate(image="x").manifest(
-        node=NODE, group=GROUP, tolerations=None, annotations={}
-    )
+    manifest = ReservationTemplate(image="x").manifest(node=NODE, group=GROUP, annotations={})
     namespace = names.RESERVATION_NAMESPACE
     former = await cluster.client.create(PODS, manifest, namespace=namespace, type=ReservationPod)
     known(Upserted(former, False))
@@ -280,9 +294,7 @@ async def test_who_names_a_device_and_is_charged_for_nothing_does_not_hold_it(cl
 
 async def test_what_another_installation_reserved_is_held_by_the_pods_of_its_scheduler(cluster):
     async with a_binder(cluster) as binder:
-        theirs = ReservationTemplate(image="x").manifest(
-            node=NODE, group=GROUP, tolerations=None, annotations={}
-        )
+        theirs = ReservationTemplate(image="x").manifest(node=NODE, group=GROUP, annotations={})
         await cluster.client.create(PODS, theirs, namespace=names.RESERVATION_NAMESPACE)
         await runs(cluster, "theirs", schedulerName="another")
         await cluster.until(lambda: binder.held.by_index("group", GROUP))
@@ -324,7 +336,7 @@ async def lost_and_made_anew(cluster, binder, *, device):
     told = {names.RESERVED_GPU: device}
     claim = {f"{names.RESERVATION_CLAIM_PREFIX}{new.metadata.uid}": f"{Clock.now + 400:.0f} {new.key} 1x0.50"}
     manifest = ReservationTemplate(image="x").manifest(
-        node=NODE, group=GROUP, tolerations=None, annotations={names.RESERVED_BY: "b1", **told, **claim}
+        node=NODE, group=GROUP, annotations={names.RESERVED_BY: "b1", **told, **claim}
     )
     await cluster.client.create(PODS, manifest, namespace=names.RESERVATION_NAMESPACE)
     await cluster.until(lambda: binder.held.by_index("group", GROUP))
