@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,6 +17,7 @@ from kai.kube.ranks import Rank
 from kai.kube.resources import PODS
 from kai.model.decisions import Eviction
 from kai.model.objects import Pod
+from kai.snapshot.times import rfc3339
 from kai_scheduler.troubles import Troubles
 
 WORKERS: Final = 32
@@ -62,7 +64,9 @@ class Evictor:
         failed: Callable[[Eviction, str], None],
         troubles: Troubles,
         leads: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """``clock`` gives Unix seconds."""
         self._client = client
         self._through_api = through_api
         self._set_condition = set_condition
@@ -70,6 +74,7 @@ class Evictor:
         self._failed = failed
         self._troubles = troubles
         self._leads = leads
+        self._clock = clock
         self._queue: asyncio.Queue[_Attempt] = asyncio.Queue()
         #: Pods (uids) whose eviction is under way: the engine never decides it twice, a restart might.
         self._under_way: set[str] = set()
@@ -180,7 +185,10 @@ class Evictor:
             await self._client.patch(
                 PODS,
                 pod.name,
-                {"metadata": {"uid": pod.uid}, "status": {"conditions": [_condition(eviction)]}},
+                {
+                    "metadata": {"uid": pod.uid},
+                    "status": {"conditions": [_condition(eviction, self._clock())]},
+                },
                 namespace=pod.namespace,
                 subresource="status",
                 kind=PatchKind.STRATEGIC,
@@ -208,10 +216,12 @@ def _key(eviction: Eviction) -> str:
     return f"{eviction.pod.namespace}/{eviction.pod.name}"
 
 
-def _condition(eviction: Eviction) -> dict[str, Any]:
+def _condition(eviction: Eviction, now: float) -> dict[str, Any]:
+    """Why the pod goes. Kubernetes takes such a condition back that is old and whose pod has not gone."""
     return {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": "PreemptionByScheduler",
         "message": eviction.message,
+        "lastTransitionTime": rfc3339(now),
     }

@@ -41,6 +41,10 @@ class Server:
         self.answers = list(answers)
         self.pods = pods
         self.asked = []
+        self.told = []
+
+    async def patch(self, res, name, patch, **options):
+        self.told += patch["status"]["conditions"]
 
     async def delete(self, res, name, *, namespace, uid):
         self.asked.append(name)
@@ -61,7 +65,9 @@ class Server:
 
 
 @asynccontextmanager
-async def evicting(server, *victims, counted=None, reasons=None, leads=lambda: True):
+async def evicting(
+    server, *victims, counted=None, reasons=None, leads=lambda: True, set_condition=False, **options
+):
     failed = []
 
     def note(eviction, reason):
@@ -73,11 +79,12 @@ async def evicting(server, *victims, counted=None, reasons=None, leads=lambda: T
     evictor = Evictor(
         server,
         through_api=False,
-        set_condition=False,
+        set_condition=set_condition,
         evicted=counted.append if counted is not None else lambda eviction: None,
         failed=note,
         troubles=troubles,
         leads=leads,
+        **options,
     )
     running = asyncio.create_task(evictor.run())
     collections.deque(map(evictor.offer, victims or (VICTIM,)), maxlen=0)  # a loop would hold the last
@@ -113,6 +120,15 @@ async def test_a_leader_that_may_have_been_replaced_evicts_nobody_before_it_know
         leading.set()
         await evictor.drain()
     assert (server.asked, failed) == (["victim"], [])
+
+
+async def test_why_a_pod_goes_is_told_with_the_time_without_which_kubernetes_takes_it_for_out_of_date():
+    server = Server(None)
+    async with evicting(server, set_condition=True, clock=lambda: 1_800_000_000.0) as (evictor, _, _):
+        await evictor.drain()
+    (condition,) = server.told
+    assert (condition["type"], condition["status"]) == ("DisruptionTarget", "True")
+    assert condition["lastTransitionTime"] == "2027-01-15T08:00:00Z"
 
 
 async def test_a_victim_that_is_asked_about_is_not_taken_on_again():
