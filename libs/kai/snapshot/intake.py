@@ -288,6 +288,8 @@ class Intake:
         if node is not None and nodes.same(node.object, obj):
             node.object = obj
             return
+        if node is not None and node.object.metadata.uid != obj.metadata.uid:
+            cluster.refusals.forget(node.name)  # those of a machine that was replaced under its name
         self._put_node(node, obj)
 
     def _put_node(self, node: Node | None, obj: NodeObject) -> None:

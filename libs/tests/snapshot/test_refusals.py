@@ -1,6 +1,10 @@
 """Which nodes are left alone after they refused pods."""
 
+from msgspec.structs import replace
+
+from kai.bench.objects import a_node
 from kai.snapshot.refusals import FIRST_SECONDS, IN_A_ROW, LONGEST_SECONDS, Refusals
+from kai.snapshot.state import ClusterState, Kind
 
 NOW = 1_900_000_000.0
 
@@ -61,6 +65,17 @@ def test_nodes_that_are_gone_or_were_left_alone_for_long_are_forgotten():
     assert set(refusals.closed(NOW)["team"]) == {"old"}
     assert refusals.closed(NOW + FIRST_SECONDS + LONGEST_SECONDS + 1) == {}
     assert not refusals
+
+
+def test_a_machine_that_replaces_another_one_under_its_name_is_closed_to_nobody():
+    state, node = ClusterState(), a_node("n", gpus=8)
+    state.apply(Kind.NODE, node)
+    for namespace in ("a", "b"):
+        refuse(state.refusals, namespace)
+    state.apply(Kind.NODE, replace(node, metadata=replace(node.metadata, labels={"rack": "another"})))
+    assert set(state.refusals.closed(NOW)) == {"", "a", "b"}
+    state.apply(Kind.NODE, replace(node, metadata=replace(node.metadata, uid="another")))
+    assert state.refusals.closed(NOW) == {}
 
 
 def test_after_the_clock_went_back_a_node_is_closed_for_no_longer_than_at_most():
