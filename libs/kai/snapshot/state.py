@@ -27,7 +27,7 @@ from kai.snapshot.group_arrivals import GroupArrivals
 from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.groups import GroupIntake
 from kai.snapshot.intake import Intake
-from kai.snapshot.kinds import Kind, StateParams, by_kind, object_key
+from kai.snapshot.kinds import Kind, StateParams, by_kind, object_key, object_uid
 from kai.snapshot.mementos import Memento, Mementos
 from kai.snapshot.rows import Job, Node, Past, Task
 from kai.snapshot.spare import Shrinkage, forget_spare
@@ -92,8 +92,11 @@ class ClusterState(Cluster):
     def unread(self, kind: Kind, key: str, *, uid: str, reason: str) -> Fault:
         """The same where nobody can read the object at all: what was taken in before stays as it was.
 
-        Returns the fault, which stays until a version can be taken in, or the object is gone.
+        Unless that was another object of the name (by ``uid``), which is gone then. Returns the fault, which
+        stays until a version can be taken in, or the object is gone.
         """
+        if uid and self._uid_of(kind, key) not in ("", uid):
+            self.remove(kind, key)
         return self._exclusion.unread(kind, key, uid=uid, reason=reason)
 
     def mend(self) -> None:
@@ -412,6 +415,14 @@ class ClusterState(Cluster):
                 return self.priority_classes.get(key)
             case _:
                 return self.objects[kind].get(key)
+
+    def _uid_of(self, kind: Kind, key: str) -> str:
+        """Of the object that is known by a key; empty if none is."""
+        if kind is Kind.POD:
+            task = self.tasks_by_key.get(key)
+            return "" if task is None else task.uid
+        obj = self.known(kind, key)
+        return "" if obj is None else object_uid(obj)
 
     def lend(self) -> Standing:
         """Note all that is in no object and no pod, for :meth:`take_back`.

@@ -71,6 +71,31 @@ def test_a_pod_that_holds_a_node_keeps_it() -> None:
     assert not state.faults
 
 
+def test_a_pod_that_nobody_can_read_keeps_what_it_held_and_not_what_another_of_its_name_did() -> None:
+    state = a_quiet_node()
+    offer(state, Kind.POD, a_pod("p", group="g", gpus=2, node="n"))
+    state.unread(Kind.POD, "default/p", uid="default-p", reason="nested too deep")
+    assert gpus_idle(state) == 2
+    state.unread(Kind.POD, "default/p", uid="another", reason="nested too deep")
+    state.settle(NOW)
+    state.check()
+    assert gpus_idle(state) == 4
+    assert state.faults[Kind.POD, "default/p"].uid == "another"
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "uid"),
+    [(Kind.NODE, "n", "n"), (Kind.POD_GROUP, "default/g", "g"), (Kind.QUEUE, "q", "q")],
+)
+def test_what_nobody_can_read_goes_by_no_other_that_had_its_name(kind: Kind, key: str, uid: str) -> None:
+    state = a_quiet_node()
+    state.unread(kind, key, uid=uid, reason="nested too deep")
+    assert state.known(kind, key) is not None
+    state.unread(kind, key, uid="another", reason="nested too deep")
+    assert state.known(kind, key) is None
+    assert state.faults[kind, key].uid == "another"
+
+
 def test_a_pod_that_is_being_bound_keeps_its_place_until_it_is_known_to_have_failed() -> None:
     state = a_quiet_node()
     offer(state, Kind.POD, a_pod("p", group="g", gpus=2))
