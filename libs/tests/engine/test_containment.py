@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kai.bench.worlds import NOW, World
 from kai.config import PluginOption
@@ -75,6 +76,11 @@ def contained() -> Engine:
     engine = Engine(contained=True)
     engine.validate = True
     return engine
+
+
+def made_anew(obj):
+    """Another object of the same name."""
+    return structs.replace(obj, metadata=structs.replace(obj.metadata, uid=f"{obj.metadata.uid}-anew"))
 
 
 def set_aside(result) -> dict[str, str]:
@@ -204,6 +210,19 @@ def test_a_job_that_is_gone_is_no_fault_any_more() -> None:
     state.remove(Kind.POD, "default/poison-0")
     state.remove(Kind.POD_GROUP, POISON)
     assert engine.run(state, NOW + 1).faults == ()
+
+
+def test_a_job_made_anew_under_the_name_of_one_that_was_set_aside_is_served_at_once() -> None:
+    state, engine = one_node(), contained()
+    group, pod = a_job("poison", gpus=1)
+    add(state, [group, pod])
+    with fails_over([POISON], Session, "over_capacity"):
+        engine.run(state, NOW)
+    state.apply(Kind.POD_GROUP, made_anew(group))
+    state.apply(Kind.POD, made_anew(pod))
+    result = engine.run(state, NOW + 1)
+    assert sorted(bound(result)) == ["poison-0"]
+    assert result.faults == ()
 
 
 def test_many_jobs_of_one_tenant_that_fail_cost_the_others_a_few_cycles_and_no_more() -> None:

@@ -317,9 +317,12 @@ def _uid(state: ClusterState, who: Suspect) -> str:
 
 
 def _gone(state: ClusterState, who: Suspect, entry: _Aside) -> bool:
-    """Whether the object is gone, or, if it was taken out, has come again by itself."""
+    """Whether the object is gone, also if there is another one of its name by now; or, if it was taken out,
+    has come again by itself.
+    """
     if entry.job is not None:
-        return who.key not in state.jobs
+        job = state.jobs.get(who.pod_group)
+        return job is None or job.uid != entry.job.uid
     return (who.kind, who.key) not in state.faults
 
 
