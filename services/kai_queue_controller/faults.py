@@ -8,7 +8,7 @@ from typing import Final
 from kai.kube.resources import QUEUES
 from kai.model import names
 from kai.model.faults import Fault
-from kai.model.objects import Json
+from kai.model.objects import Json, ObjectMeta
 from kai.wire.sessions import SessionUpdate
 
 _KIND: Final = QUEUES.kind
@@ -20,12 +20,16 @@ class QueueFaults:
     def __init__(self) -> None:
         self._by_shard: dict[str, dict[str, Fault]] = {}
 
-    def conditions(self, queue: str, stored: Sequence[Json]) -> list[Json] | None:
-        """The conditions of a queue; None if they say so already, or while no scheduler has told anything."""
+    def conditions(self, queue: ObjectMeta, stored: Sequence[Json]) -> list[Json] | None:
+        """The conditions of a queue; None if they say so already, or while no scheduler has told anything.
+
+        What is wrong with one that had its name before is nothing to it.
+        """
         if not self._by_shard:
             return None
-        found = (faults.get(queue) for faults in self._by_shard.values())
-        return with_condition(stored, next((fault for fault in found if fault is not None), None))
+        found = (faults.get(queue.name) for faults in self._by_shard.values())
+        own = (fault for fault in found if fault is not None and fault.uid in ("", queue.uid))
+        return with_condition(stored, next(own, None))
 
     def take(self, shard: str, update: SessionUpdate) -> bool:
         """Take in an update of a shard's scheduler; whether it changes anything."""

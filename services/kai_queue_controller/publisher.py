@@ -174,7 +174,7 @@ class Publisher:
 
     def _patch(self, queue: Queue, wanted: QueueTotals) -> Json | None:
         stored = (queue.status.conditions if queue.status else None) or ()
-        return status_patch(wanted, queue.status, self._faults.conditions(queue.metadata.name, stored))
+        return status_patch(wanted, queue.status, self._faults.conditions(queue.metadata, stored))
 
 
 def _is_refusal(error: errors.KubeError) -> bool:

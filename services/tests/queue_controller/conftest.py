@@ -7,11 +7,18 @@ from kai.model.objects import Queue
 from kai_queue_controller.tree import PodGroupRecord
 
 
-def queue_json(name, *, parent="", status=None, resources=None, version=1, labels=None, display_name=""):
+def queue_json(
+    name, *, parent="", status=None, resources=None, version=1, labels=None, display_name="", uid=""
+):
     spec = {"displayName": display_name, "parentQueue": parent}
     if resources is not None:
         spec["resources"] = resources
-    metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version), "labels": labels or {}}
+    metadata = {
+        "name": name,
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": str(version),
+        "labels": labels or {},
+    }
     return {"metadata": metadata, "spec": spec, "status": status or {}}
 
 

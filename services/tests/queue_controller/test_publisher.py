@@ -181,7 +181,7 @@ async def test_a_group_that_ends_is_no_longer_counted(build):
 
 
 def a_fault(queue="team", message="spec.priority is too large"):
-    return Fault(kind="Queue", key=queue, uid="u", reason="InvalidObject", message=message)
+    return Fault(kind="Queue", key=queue, uid=f"uid-{queue}", reason="InvalidObject", message=message)
 
 
 def an_update(**fields):
@@ -227,6 +227,17 @@ async def test_what_is_no_longer_so_is_taken_back_when_the_first_scheduler_tells
         world.publisher.take_faults("default", an_update(full=True))
         await asyncio.sleep(60)
     assert world.api.objects["team"]["status"]["conditions"] == []
+
+
+async def test_what_is_wrong_with_a_queue_is_not_said_of_one_made_anew_under_its_name(build):
+    async with World(build, "team") as world:
+        world.publisher.take_faults("default", an_update(full=True, faults=(a_fault(),)))
+        await asyncio.sleep(10)
+        assert "conditions" in world.api.objects["team"]["status"]
+        world.queues(Removed("team", "uid-team", None))
+        world.queue("team", uid="another", version=5000)
+        await asyncio.sleep(10)
+    assert "conditions" not in world.api.objects["team"]["status"]
 
 
 async def test_a_queue_that_is_moved_while_its_status_is_written_counts_where_it_is(build):
