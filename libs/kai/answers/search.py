@@ -267,6 +267,8 @@ class Search:
 
     def _request(self) -> Made | None:
         """The most of the resource that is short, less than it asks for, where all pods ask alike."""
+        if not len(self._session.nodes):  # nothing is short where there is nothing
+            return None
         if not self._tasks or len({task.cls.id for task in self._tasks}) > 1:
             return None
         cls = self._tasks[0].cls

@@ -99,6 +99,9 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
         [team(), TWO, a_job("job", gpus=1, pods=2, min_member=3)],
         ["let default/job start with 2 pods"],
     ),
+    "no nodes": ([team(), a_job("job", gpus=1)], []),
+    "no nodes, for parts of GPUs": ([team(), a_job("job", fraction=0.4)], []),
+    "a limit, and no nodes": ([team(limit=1), a_job("job", gpus=2)], []),
     "its turn": ([team(), TWO, a_job("job", gpus=4)], []),
 }  # fmt: skip
 
