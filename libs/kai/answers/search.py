@@ -204,19 +204,19 @@ class Search:
         if not wanted or queue.deserved[GPU] < 0:
             return None
         most = (queue.allocated.gpu_centi + wanted) / GPU_CENTI
-        low = int(queue.deserved[GPU]) + 1
-        values = [*map(float, range(low, int(most) + 1))]
-        if not values or values[-1] < most:
-            values.append(most)
+        if most <= queue.deserved[GPU]:
+            return None
 
-        def raised(value: float) -> Made:
+        def raised(step: float) -> Made:
+            value = min(float(step), most)
             return tuple(
                 SetBounds(queue=each.name, bound=Bound.QUOTA, amounts={"gpu": value})
                 for each in queue.path
                 if each is queue or 0 <= each.deserved[GPU] < value
             )
 
-        made = self._least([each for each in values if each > queue.deserved[GPU]], raised)
+        # No list of them: there may be as many as the pods of a gang ask for together.
+        made = self._least(range(int(queue.deserved[GPU]) + 1, math.ceil(most) + 1), raised)
         return None if made is None else self._less_above(made)
 
     def _less_above(self, made: Made) -> Made:
@@ -231,13 +231,14 @@ class Search:
         """The same with as little of one quota as helps; without the change where it may stay as it is."""
         until = change.amounts["gpu"]
 
-        def with_(value: float) -> Made:
+        def with_(step: float) -> Made:
+            value = max(min(float(step), until), now)
             if value == now:
                 return tuple(each for each in made if each is not change)
             new = replace(change, amounts={"gpu": value})
             return tuple(new if each is change else each for each in made)
 
-        return self._least([now, *map(float, range(int(now) + 1, math.ceil(until))), until], with_)
+        return self._least(range(int(now), math.ceil(until) + 1), with_)
 
     # --- itself ----------------------------------------------------------------------------------
     def _preemptible(self) -> Made | None:
@@ -279,7 +280,7 @@ class Search:
         amount = dict(cls.items).get(column, 0)
         if column == GPU and cls.kind is GpuKind.WHOLE:
             name = next(iter(self._gpu_names(self._tasks[0])), "")
-            values = [float(each) for each in range(amount - 1, 0, -1)]
+            values = range(amount - 1, 0, -1)
             return self._least(values, lambda value: (self._asking(name, f"{int(value)}"),)) if name else None
         if column not in (CPU, MEMORY):
             return None

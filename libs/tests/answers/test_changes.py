@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
 
+from kai.answers.answer import Code
 from kai.answers.answering import answer_pod_group
 from kai.model.ids import PodGroupKey
 from libs.tests.answers.test_groups import SHARED, TWO, tainted, team, the_situation
@@ -129,3 +131,18 @@ def test_no_time_for_a_search_gives_reasons_only() -> None:
     answer = answer_pod_group(situation, PodGroupKey("default/job"), seconds=0.0)
     assert answer is not None
     assert answer.changes == ()
+
+
+def test_a_search_takes_no_memory_by_how_many_gpus_are_asked_for() -> None:
+    answer_pod_group(the_situation(*CASES["a gang that is too large"][0]), PodGroupKey("default/job"))
+    situation = the_situation(team(gpu=1), TWO, a_job("job", gpus=2**20))
+    situation.prepare()
+    tracemalloc.start()
+    try:
+        answer = answer_pod_group(situation, PodGroupKey("default/job"))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert answer is not None
+    assert answer.reason.code is Code.TOO_LARGE
+    assert most < 16 << 20
