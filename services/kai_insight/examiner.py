@@ -98,7 +98,7 @@ class Examiner:
                 found[job.key] = as_told_of(job, *known[like])
             elif self._clock() - began <= self._seconds:
                 answer = answer_pod_group(situation, job.key, seconds=0.0)
-                found[job.key] = verdict = _short(job.key, answer) if answer is not None else None
+                found[job.key] = verdict = _short(job, answer) if answer is not None else None
                 if like is not None and verdict is not None and verdict.code not in OF_ONE:
                     known.setdefault(like, (job, verdict))
             else:
@@ -135,13 +135,14 @@ def _places(situation: Situation) -> Places:
     }
 
 
-def _short(key: PodGroupKey, answer: Answer) -> GroupVerdict | None:
+def _short(job: Job, answer: Answer) -> GroupVerdict | None:
     if answer.verdict is Verdict.RUNS or answer.reason.code is Code.NEXT_CYCLE:
         return None
     text = answer.reason.text
     return GroupVerdict(
-        pod_group=key,
+        pod_group=job.key,
         verdict=answer.verdict,
         code=answer.reason.code,
         text=text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…",
+        uid=job.uid,
     )

@@ -58,7 +58,7 @@ def as_told_of(job: Job, other: Job, verdict: GroupVerdict) -> GroupVerdict:
         # The longest first, and whole names only: job-1 is in job-10 as well.
         either = "|".join(map(re.escape, sorted(instead, key=len, reverse=True)))
         text = re.sub(rf"(?<![\w.-])({either})(?![\w-])", lambda found: instead[found[1]], text)
-    return msgspec.structs.replace(verdict, pod_group=job.key, text=text)
+    return msgspec.structs.replace(verdict, pod_group=job.key, text=text, uid=job.uid)
 
 
 def _names(job: Job) -> list[str]:

@@ -144,6 +144,8 @@ def _differs(known: _Known, verdict: GroupVerdict, now: float) -> bool:
     before = known.verdict
     if (before.verdict, before.code) != (verdict.verdict, verdict.code):
         return True
+    if before.uid != verdict.uid:  # who listens has let go of what was told of the other
+        return True
     return before.text != verdict.text and now - known.at >= REFRESH_SECONDS
 
 

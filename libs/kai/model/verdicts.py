@@ -21,6 +21,8 @@ class GroupVerdict(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     code: str
     text: str
+    #: Of the group that was looked at: one that was made anew under its name is another. Not told to others.
+    uid: str = ""
 
     def after(self, text: str) -> str:
         """It, behind what the scheduler says."""

@@ -10,6 +10,7 @@ from deadlines import eventually
 from kai.model.objects import PodGroupStatus, SchedulingCondition
 from kai.model.verdicts import GroupVerdict
 from kai.replay.cycles import Replay, read_cycle
+from kai.snapshot.kinds import Kind
 from kai.wire.verdicts import VerdictNews, decode_verdicts, encode_verdicts
 from kai_insight import verdicts as module
 from kai_insight.checker import Checker, Examination
@@ -261,6 +262,25 @@ async def test_looks_are_taken_between_cycles_though_none_comes(recording, regis
             recording.state.apply(kind, obj)
         checker.put(recording.base())
         await eventually(lambda: value("kai_verdict_pod_groups", labels) == 0)
+    finally:
+        await checker.close()
+
+
+async def test_a_group_made_anew_is_told_of_though_the_same_is_found(recording, registry):
+    verdicts = Verdicts(VerdictMetrics(registry))
+    examination = Examination(Examiner(most_pods=10), verdicts, interval=0.01)
+    checker = Checker("default", ReplayMetrics(registry), examination=examination)
+    try:
+        checker.put(recording.base())
+        await eventually(lambda: verdicts.of("default").verdicts, lambda found: LARGE in found)
+        listening = Listening(verdicts)
+        first = await listening.next()
+        group, _ = a_job("large", gpus=16)
+        group.metadata.uid = "anew"
+        recording.state.apply(Kind.POD_GROUP, group)
+        checker.put(recording.base())
+        assert await listening.next() == first
+        await listening.close()
     finally:
         await checker.close()
 
