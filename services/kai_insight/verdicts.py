@@ -19,7 +19,8 @@ from kai.wire.v1.verdict_pb2_grpc import VerdictServiceServicer
 from kai.wire.verdicts import HEARTBEAT_SECONDS, VerdictNews, encode_verdicts
 from kai_insight.metrics import VerdictMetrics
 
-#: A text of which but the numbers have changed is told again after so long.
+#: After so long the same is told again: its numbers may be others, and who listens lets go of it where a
+#: group had a place for a moment.
 REFRESH_SECONDS: Final = 600.0
 
 
@@ -146,7 +147,7 @@ def _differs(known: _Known, verdict: GroupVerdict, now: float) -> bool:
         return True
     if before.uid != verdict.uid:  # who listens has let go of what was told of the other
         return True
-    return before.text != verdict.text and now - known.at >= REFRESH_SECONDS
+    return now - known.at >= REFRESH_SECONDS
 
 
 class VerdictServicer(VerdictServiceServicer):

@@ -93,6 +93,17 @@ async def test_another_number_in_a_text_is_told_once_in_a_while(verdicts, clock)
     await listening.close()
 
 
+async def test_who_let_go_of_what_was_told_is_told_it_again_once_in_a_while(verdicts, clock):
+    take(verdicts, a_verdict())
+    listening = Listening(verdicts, heartbeat=0.0)
+    told = await listening.next()
+    for seconds, news in ((module.REFRESH_SECONDS - 1, ({}, set())), (module.REFRESH_SECONDS, told)):
+        clock.now = seconds
+        take(verdicts, a_verdict())
+        assert await listening.next() == news
+    await listening.close()
+
+
 async def test_shards_have_groups_of_their_own(verdicts):
     take(verdicts, a_verdict("one"), shard="a")
     take(verdicts, a_verdict("two"), shard="b")
