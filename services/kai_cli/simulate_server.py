@@ -53,7 +53,7 @@ def application(*, cors: bool) -> web.Application:
     async def answer(request: web.Request) -> web.Response:
         try:
             question = Question.read(msgspec.json.decode(await request.read()))
-        except (msgspec.DecodeError, InvalidInput, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, InvalidInput, RecursionError) as error:
             return web.Response(status=400, text=f"{error}\n", headers=headers)
         shares = await asyncio.to_thread(divide, question)
         body = {

@@ -169,7 +169,12 @@ async def test_a_division_is_answered_over_http(served):
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("body", "told"),
-    [(b"{", "malformed"), (b"[1]", "must be a mapping"), (b'{"queue": []}', "did you mean 'queues'?")],
+    [
+        (b"{", "malformed"),
+        (b"[1]", "must be a mapping"),
+        (b'{"queue": []}', "did you mean 'queues'?"),
+        ('{"queues": [{"uid": "Füße"}]}'.encode("latin-1"), "utf-8"),
+    ],
 )
 async def test_what_cannot_be_divided_is_answered_400(served, body, told):
     async with served.post("/simulate", data=body) as answer:
