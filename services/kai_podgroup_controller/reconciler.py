@@ -152,10 +152,12 @@ class Reconciler:
         wait = self._hold_back(group, told=bool(patch.get("schedulingConditions")))
         if wait > 0:
             return wait
+        # Another group may have the name by now, and with a status the API server does not compare uids.
+        as_known = {"resourceVersion": str(group.resource_version)}
         written = await self._client.patch(
             POD_GROUPS,
             group.name,
-            {"status": patch},
+            {"metadata": as_known, "status": patch},
             namespace=group.namespace,
             subresource="status",
             type=PodGroup,

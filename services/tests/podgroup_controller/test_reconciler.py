@@ -61,6 +61,9 @@ class FakeApi:
         if what in self.refused:
             raise self.refused[what]
         stored = self.objects[res.plural, name]
+        as_known = patch.get("metadata", {}).get("resourceVersion")
+        if as_known is not None and int(as_known) < int(stored["metadata"]["resourceVersion"]):
+            raise errors.Conflict("it has changed", status=409)
         merge(stored, patch)
         self.version += 1
         stored["metadata"]["resourceVersion"] = str(self.version)
@@ -148,7 +151,8 @@ async def test_a_pod_placed_at_once_costs_one_write(build):
         world.pod(bound=True, phase="Running", version=3)
         await asyncio.sleep(60)
     resources = {"requested": {"cpu": "1"}, "allocated": {"cpu": "1"}}
-    assert world.api.writes == [("podgroups/status", "train", {"status": {"resourcesStatus": resources}})]
+    ((what, name, patch),) = world.api.writes
+    assert (what, name, patch["status"]) == ("podgroups/status", "train", {"resourcesStatus": resources})
     assert world.recorder.events == []
 
 
@@ -200,7 +204,7 @@ async def test_where_no_scheduler_says_anything_the_request_is_written_after_a_w
         await asyncio.sleep(reconciler.PATIENCE_SECONDS - 0.5)
         assert world.api.writes == []
         await asyncio.sleep(1)
-    assert world.api.writes[0][2] == {"status": {"resourcesStatus": {"requested": {"cpu": "1"}}}}
+    assert world.api.writes[0][2]["status"] == {"resourcesStatus": {"requested": {"cpu": "1"}}}
 
 
 async def test_a_group_that_does_not_fit_is_told_at_once_in_one_write(build):
@@ -430,6 +434,21 @@ async def test_a_group_made_anew_is_told_nothing_of_the_one_that_had_its_name(bu
         await asyncio.sleep(5)
         assert "schedulingConditions" not in world.api.objects["podgroups", "train"]["status"]
         assert world.recorder.events == []
+        world.session(build.outcome(uid="another"))
+        await asyncio.sleep(5)
+    assert world.shown == "Node-Pool 'default': no room"
+
+
+async def test_what_was_to_be_told_of_a_group_is_not_written_to_one_made_anew_before_that_is_seen(build):
+    anew = {"uid": "another", "version": 5000, "spec": {"schedulingBackoff": 1}}
+    async with World(build) as world:
+        world.group(spec={"schedulingBackoff": 1})
+        world.pod()
+        world.session(build.outcome(uid="uid-train"))
+        world.api.objects["podgroups", "train"] = build.group_json(**anew)
+        await asyncio.sleep(5)
+        assert world.api.objects["podgroups", "train"]["status"] == {}
+        world.group(**anew)
         world.session(build.outcome(uid="another"))
         await asyncio.sleep(5)
     assert world.shown == "Node-Pool 'default': no room"
