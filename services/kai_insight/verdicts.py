@@ -143,9 +143,8 @@ class Verdicts:
 
 def _differs(known: _Known, verdict: GroupVerdict, now: float) -> bool:
     before = known.verdict
-    if (before.verdict, before.code) != (verdict.verdict, verdict.code):
-        return True
-    if before.uid != verdict.uid:  # who listens has let go of what was told of the other
+    # Of another group of the name who listens has let go of what was told of the first.
+    if (before.uid, before.verdict, before.code) != (verdict.uid, verdict.verdict, verdict.code):
         return True
     return now - known.at >= REFRESH_SECONDS
 

@@ -89,7 +89,7 @@ class Reconciler:
             self._forget(key)
             return None
         if self._uids.get(key, group.uid) != group.uid:
-            self._forget(key)
+            self._forget(key, but=group.uid)
         self._uids[key] = group.uid
         if (wait := self._wait_for_its_end(group)) > 0:
             return wait
@@ -115,10 +115,13 @@ class Reconciler:
             raise refused
         return min(waits, default=None)
 
-    def _forget(self, key: str) -> None:
-        """Go by nothing that was of a group that is gone: one may be made anew under its name."""
+    def _forget(self, key: str, *, but: str = "") -> None:
+        """Go by nothing that was of a group that is gone: one may be made anew under its name.
+
+        What was found of that one (``but``, a uid) stays.
+        """
         self._uids.pop(key, None)
-        self._verdicts.forget(key)
+        self._verdicts.forget(key, but=but)
         self._announcer.forget(key)
         self._held_back.pop(key, None)
         self._written_at.pop(key, None)
@@ -128,7 +131,7 @@ class Reconciler:
         if not self._book.says_no(group):
             self._verdicts.forget(group.key)
         news = self._book.take_news(group)
-        verdict = self._verdicts.take_news(group.key)
+        verdict = self._verdicts.take_news(group)
         if news is not None:
             message = self._message(group, outcome)
             self._announcer.announce_outcome(group, outcome, news, message=message)
@@ -141,7 +144,7 @@ class Reconciler:
     def _message(self, group: WatchedGroup, outcome: PodGroupOutcome) -> str:
         """What users are told of a group."""
         text = conditions.message_of(group, outcome.message)
-        return self._verdicts.message(group.key, text, shown=conditions.shown_by(group))
+        return self._verdicts.message(group, text, shown=conditions.shown_by(group))
 
     # --- the group's status --------------------------------------------------------------------
     async def _status(self, group: WatchedGroup, outcome: PodGroupOutcome | None) -> float | None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from kai.model.verdicts import SEPARATOR, GroupVerdict
 from kai.wire.verdicts import VerdictNews
+from kai_podgroup_controller.facts import WatchedGroup
 
 #: Where insight says nothing for so long there is none, and what it said before may be wrong by now.
 SILENCE_SECONDS: Final = 300.0
@@ -42,7 +43,11 @@ class VerdictBook:
             before = self._known.get(verdict.pod_group)
             if before == verdict:
                 continue
-            if before is None or (before.verdict, before.code) != (verdict.verdict, verdict.code):
+            if before is None or (before.uid, before.verdict, before.code) != (
+                verdict.uid,
+                verdict.verdict,
+                verdict.code,
+            ):
                 known = verdict.pod_group in self._known
                 self._news[verdict.pod_group] = Heard.ANOTHER if known else Heard.FIRST
             self._known[verdict.pod_group] = verdict
@@ -63,22 +68,30 @@ class VerdictBook:
         self._news.clear()
         return True
 
-    def forget(self, group: str) -> None:
-        """It does not wait."""
+    def forget(self, group: str, *, but: str = "") -> None:
+        """It does not wait, or is gone; what was found of another one of the name, of this uid, stays."""
+        known = self._known.get(group)
+        if known is not None and but and known.uid == but:
+            return
         self._known.pop(group, None)
         self._news.pop(group, None)
 
-    def take_news(self, group: str) -> Heard | None:
+    def take_news(self, group: WatchedGroup) -> Heard | None:
         """Whether there is another verdict on it, or another reason, since this was last asked."""
-        return self._news.pop(group, None)
+        return self._news.pop(group.key, None) if self._about(group) is not None else None
 
-    def message(self, group: str, text: str, *, shown: str) -> str:
+    def message(self, group: WatchedGroup, text: str, *, shown: str) -> str:
         """What is to be told of a group: what the scheduler says, and the verdict.
 
         As long as none is known, that one stands which is ``shown`` behind the same text.
         """
-        verdict = self._known.get(group)
+        verdict = self._about(group)
         if verdict is not None:
             return verdict.after(text)
-        stands = not self._silent and group not in self._known and shown.startswith(text + SEPARATOR)
+        stands = not self._silent and group.key not in self._known and shown.startswith(text + SEPARATOR)
         return shown if stands else text
+
+    def _about(self, group: WatchedGroup) -> GroupVerdict | None:
+        """The verdict on just this group; None if there is none."""
+        verdict = self._known.get(group.key)
+        return verdict if verdict is not None and verdict.uid in ("", group.uid) else None

@@ -17,12 +17,12 @@ class GroupVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What has to happen before it starts, and the one reason: its code, and a text with numbers."""
 
     pod_group: PodGroupKey
+    #: Of the group that was looked at: one that was made anew under its name is another.
+    uid: str = ""
     #: Values of ``kai.answers.answer.Verdict`` and ``Code``.
     verdict: str
     code: str
     text: str
-    #: Of the group that was looked at: one that was made anew under its name is another. Not told to others.
-    uid: str = ""
 
     def after(self, text: str) -> str:
         """It, behind what the scheduler says."""

@@ -40,7 +40,9 @@ def encode_verdicts(news: VerdictNews) -> Iterator[pb.Verdicts]:
 
 
 def _encoded(found: GroupVerdict) -> pb.GroupVerdict:
-    return pb.GroupVerdict(pod_group=found.pod_group, verdict=found.verdict, code=found.code, text=found.text)
+    return pb.GroupVerdict(
+        pod_group=found.pod_group, uid=found.uid, verdict=found.verdict, code=found.code, text=found.text
+    )
 
 
 def decode_verdicts(message: pb.Verdicts) -> VerdictNews:
@@ -48,7 +50,11 @@ def decode_verdicts(message: pb.Verdicts) -> VerdictNews:
     return VerdictNews(
         told=tuple(
             GroupVerdict(
-                pod_group=PodGroupKey(each.pod_group), verdict=each.verdict, code=each.code, text=each.text
+                pod_group=PodGroupKey(each.pod_group),
+                uid=each.uid,
+                verdict=each.verdict,
+                code=each.code,
+                text=each.text,
             )
             for each in message.told
         ),

@@ -23,8 +23,8 @@ from services.tests.insight.recording import Recording
 LARGE = "default/large"
 
 
-def a_verdict(name="job", *, verdict="WAIT", code="OthersFirst", text="others come first"):
-    return GroupVerdict(pod_group=f"team/{name}", verdict=verdict, code=code, text=text)
+def a_verdict(name="job", *, uid="", verdict="WAIT", code="OthersFirst", text="others come first"):
+    return GroupVerdict(pod_group=f"team/{name}", uid=uid, verdict=verdict, code=code, text=text)
 
 
 class Listening:
@@ -140,7 +140,7 @@ async def test_who_listens_is_let_go_when_this_process_finds_none_any_more(verdi
 
 
 def test_many_go_in_several_messages_of_which_none_says_more_than_it_has():
-    told = tuple(a_verdict(f"job-{number}") for number in range(1200))
+    told = tuple(a_verdict(f"job-{number}", uid=str(number)) for number in range(1200))
     news = VerdictNews(told=told, forgotten=("team/gone",))
     messages = list(encode_verdicts(news))
     parts = [decode_verdicts(message) for message in messages]
@@ -176,6 +176,7 @@ def test_what_waits_gets_the_verdict_that_kai_explain_tells(recording):
     found = looked(examiner, replay(recording))
     assert examiner.waiting == {LARGE}
     assert (found[LARGE].verdict, found[LARGE].code) == ("NEVER", "TooLarge")
+    assert found[LARGE].uid == "large"
     assert "asks for 16 GPUs; the largest node, n, has 8 GPUs" in found[LARGE].text
 
 
@@ -209,6 +210,7 @@ def test_what_is_found_of_one_holds_for_those_alike_in_their_own_names(recording
         "default/large-1": "pod large-1-0",
         "default/large-1-1": "pod large-1-1-0",
     }
+    assert {each.uid for each in found.values()} == {"large", "large-1", "large-1-1"}
 
 
 def test_one_that_had_its_single_attempt_is_like_none_that_is_tried_still(recording):

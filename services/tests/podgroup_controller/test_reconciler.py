@@ -124,10 +124,10 @@ class World:
         for key in self.faults.take(shard, update) | self.book.take(shard, update):
             self.queue.add_after(key, reconciler.SETTLING_SECONDS)
 
-    def insight(self, *found, forgotten=()):
+    def insight(self, *found, forgotten=(), uid=""):
         """It finds ``(verdict, code, text)`` of the group."""
         told = [
-            GroupVerdict(pod_group="team/train", verdict=verdict, code=code, text=text)
+            GroupVerdict(pod_group="team/train", uid=uid, verdict=verdict, code=code, text=text)
             for verdict, code, text in found
         ]
         for key in self.verdicts.take(VerdictNews(told=tuple(told), forgotten=tuple(forgotten))):
@@ -992,6 +992,37 @@ async def test_a_verdict_that_is_known_before_the_outcome_is_told_with_it(build)
         world.session(build.outcome())
         await asyncio.sleep(5)
     assert [event[4] for event in world.recorder.events if event[0] == "PodGroup"] == [OWN]
+    assert world.shown == OWN
+
+
+async def test_a_verdict_on_a_group_is_told_of_none_that_was_made_anew_under_its_name(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(build.outcome(uid="uid-train"))
+        world.group(uid="another", version=5000)
+        await asyncio.sleep(5)
+        world.session(build.outcome(uid="another"))
+        world.insight(SCARCE, uid="uid-train")  # it has not seen the other one yet
+        await asyncio.sleep(5)
+        assert world.shown == "no room"
+        world.insight(SCARCE, uid="another")
+        await asyncio.sleep(5)
+    assert world.shown == OWN
+    assert [event[4] for event in world.recorder.events if event[0] == "PodGroup"] == ["no room", OWN]
+
+
+async def test_a_verdict_on_a_group_made_anew_stands_though_the_other_was_there_when_it_came(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(build.outcome(uid="uid-train"))
+        await asyncio.sleep(5)
+        world.session(build.outcome(uid="another"))
+        world.insight(SCARCE, uid="another")
+        await asyncio.sleep(5)
+        world.group(uid="another", version=5000)
+        await asyncio.sleep(5)
     assert world.shown == OWN
 
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19kai/wire/v1/verdict.proto\x12\x0bkai.wire.v1\"\x16\n\x14WatchVerdictsRequest\"F\n\x08Verdicts\x12\'\n\x04told\x18\x01 \x03(\x0b\x32\x19.kai.wire.v1.GroupVerdict\x12\x11\n\tforgotten\x18\x02 \x03(\t\"N\n\x0cGroupVerdict\x12\x11\n\tpod_group\x18\x01 \x01(\t\x12\x0f\n\x07verdict\x18\x02 \x01(\t\x12\x0c\n\x04\x63ode\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t2]\n\x0eVerdictService\x12K\n\rWatchVerdicts\x12!.kai.wire.v1.WatchVerdictsRequest\x1a\x15.kai.wire.v1.Verdicts0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19kai/wire/v1/verdict.proto\x12\x0bkai.wire.v1\"\x16\n\x14WatchVerdictsRequest\"F\n\x08Verdicts\x12\'\n\x04told\x18\x01 \x03(\x0b\x32\x19.kai.wire.v1.GroupVerdict\x12\x11\n\tforgotten\x18\x02 \x03(\t\"[\n\x0cGroupVerdict\x12\x11\n\tpod_group\x18\x01 \x01(\t\x12\x0f\n\x07verdict\x18\x02 \x01(\t\x12\x0c\n\x04\x63ode\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\t2]\n\x0eVerdictService\x12K\n\rWatchVerdicts\x12!.kai.wire.v1.WatchVerdictsRequest\x1a\x15.kai.wire.v1.Verdicts0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,7 +36,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VERDICTS']._serialized_start=66
   _globals['_VERDICTS']._serialized_end=136
   _globals['_GROUPVERDICT']._serialized_start=138
-  _globals['_GROUPVERDICT']._serialized_end=216
-  _globals['_VERDICTSERVICE']._serialized_start=218
-  _globals['_VERDICTSERVICE']._serialized_end=311
+  _globals['_GROUPVERDICT']._serialized_end=229
+  _globals['_VERDICTSERVICE']._serialized_start=231
+  _globals['_VERDICTSERVICE']._serialized_end=324
 # @@protoc_insertion_point(module_scope)

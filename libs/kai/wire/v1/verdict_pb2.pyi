@@ -67,11 +67,14 @@ class GroupVerdict(_message.Message):
     VERDICT_FIELD_NUMBER: _builtins.int
     CODE_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
     pod_group: _builtins.str
     """namespace/name"""
     verdict: _builtins.str
     code: _builtins.str
     text: _builtins.str
+    uid: _builtins.str
+    """Of the group that was looked at: one that was made anew under its name is another."""
     def __init__(
         self,
         *,
@@ -79,10 +82,11 @@ class GroupVerdict(_message.Message):
         verdict: _builtins.str = ...,
         code: _builtins.str = ...,
         text: _builtins.str = ...,
+        uid: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "pod_group", b"pod_group", "text", b"text", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "pod_group", b"pod_group", "text", b"text", "uid", b"uid", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
