@@ -22,7 +22,7 @@ from kai_insight.live.shard import Course, LiveShard
 T = TypeVar("T")
 #: A copy that is no older is as good as another.
 FRESH_SECONDS: Final = 5.0
-#: After so long without a question nothing is kept.
+#: A copy of a cluster in which nothing changes; after so long without a question nothing is kept.
 KEPT_SECONDS: Final = 60.0
 #: Questions that wait for their turn, the one that is answered included.
 MOST_WAITING: Final = 6
@@ -59,16 +59,22 @@ class _Kept:
 
 
 class Copies:
-    """Of the shards of one process; at most one is kept. ``now`` gives Unix seconds.
+    """Of the shards of one process; at most one is kept. ``now`` gives Unix seconds, ``clock`` is monotonic.
 
     Args:
         most_pods: of a cluster with more of them there are no copies.
     """
 
-    def __init__(self, *, most_pods: int, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        *,
+        most_pods: int,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
         self._most_pods = most_pods
         self._now = now
-        self._clock = asyncio.get_running_loop().time
+        self._clock = clock or asyncio.get_running_loop().time
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="answers")
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -103,9 +109,11 @@ class Copies:
 
     async def _situation(self, shard: LiveShard) -> Situation:
         kept, version = self._kept, shard.glance.version
-        fresh = kept is not None and (kept.version == version or self._clock() - kept.made < FRESH_SECONDS)
-        if kept is not None and kept.shard is shard and fresh:
-            return kept.situation
+        if kept is not None and kept.shard is shard:
+            # Where nothing changes time passes all the same, and answers go by that at which it was made.
+            lasts = KEPT_SECONDS if kept.version == version else FRESH_SECONDS
+            if self._clock() - kept.made < lasts:
+                return kept.situation
         self._kept = None  # before another one takes memory as well
         found = await shard.look(self._taken)
         self._kept = _Kept(shard, version, found, self._clock())

@@ -208,6 +208,18 @@ async def test_those_who_ask_at_once_share_a_copy(watched, monkeypatch):
         asked.close()
 
 
+async def test_a_copy_of_a_cluster_in_which_nothing_changes_is_made_anew_after_a_minute(watched):
+    """Protections end and forecasts begin at the time of the copy, which must not stand still."""
+    passed = [0.0]
+    asked = Copies(most_pods=1000, now=lambda: NOW + passed[0], clock=lambda: passed[0])
+    try:
+        for seconds, made in ((0.0, 0.0), (59.0, 0.0), (61.0, 61.0), (119.0, 61.0), (122.0, 122.0)):
+            passed[0] = seconds
+            assert await asked.ask(watched.shard, lambda situation: situation.now) == NOW + made
+    finally:
+        asked.close()
+
+
 # --- health -------------------------------------------------------------------------------------------
 async def test_how_cycles_are_followed_is_told(tried, boss, watched):
     found = await answer(tried, "live/health", boss)
