@@ -79,14 +79,16 @@ class TriedAnswers:
         key = _key(asked)
         try:
             runs = await self._knowledge.runs()
-            found = await self._tried(shard, lambda situation: questions.foreseen(situation, key, runs))
+            at, found = await self._tried(
+                shard, lambda situation: (situation.now, questions.foreseen(situation, key, runs))
+            )
         except (Unknown, TooManyPods) as error:
             return encode(ForecastTold(forecast=None, reason=str(error)))
         if found is None:
             raise _unknown(key)
         if found.forecast is None:
             return encode(ForecastTold(forecast=None, reason=_why_none(found)))
-        held = await self._knowledge.keep_forecast(found, at=shard.glance.at)
+        held = await self._knowledge.keep_forecast(found, at=at)
         basis = msgspec.structs.replace(found.forecast.basis, coverage=held)
         told = msgspec.to_builtins(msgspec.structs.replace(found.forecast, basis=basis))
         return encode(ForecastTold(forecast=told, reason=""))

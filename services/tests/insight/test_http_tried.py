@@ -1,6 +1,7 @@
 """What is tried on a copy over HTTP: why work waits, when it starts, what would follow from a change."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -105,6 +106,12 @@ async def test_what_waits_for_others_to_end_is_foreseen_and_it_is_looked_whether
     coverage = {"p50": {"held": 1, "of": 2}, "p90": {"held": 2, "of": 2}}
     assert found["forecast"]["basis"]["coverage"] == coverage
     assert told.kept == ["next"]
+
+
+async def test_a_forecast_counts_from_when_it_is_told_however_long_ago_the_last_cycle_was(tried, told, boss):
+    asked_at = time.time()
+    assert (await answer(tried, "live/forecast", boss, namespace="default", name="next"))["forecast"]
+    assert asked_at <= told.kept_at <= time.time()
 
 
 async def test_without_a_past_there_is_no_forecast(town, database, watched, boss):

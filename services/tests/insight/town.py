@@ -100,6 +100,8 @@ class Told:
         self._known = known or Known()
         self._runs = runs
         self.kept = []
+        #: From when on the last forecast counts.
+        self.kept_at = 0.0
 
     def known(self, shard):
         return self._known
@@ -111,6 +113,7 @@ class Told:
 
     async def keep_forecast(self, answer, *, at):
         self.kept.append(answer.pod_group)
+        self.kept_at = at
         return {"p50": Held(held=1, of=2), "p90": Held(held=2, of=2)}
 
     async def processes(self):
