@@ -116,7 +116,10 @@ class LiveAnswers:
         return await _looked(self._tried.followed(shard, changes, within=within(asked)))
 
     def changes(self, shard: LiveShard, sight: Sight, version: str) -> AsyncGenerator[bytes | None]:
-        """What changes after a version, as the shard tells it."""
+        """What changes after a version, as the shard tells it; raises Problem where there is no state."""
+        glance = shard.glance
+        if not glance.version:
+            raise Problem(Trouble.NO_STATE, glance.reason)
         return shard.changes(sight, version)
 
     # --- who may see what ----------------------------------------------------------------------------

@@ -203,6 +203,12 @@ async def test_where_there_is_no_state_the_reason_is_told(town, database, boss):
         assert (shard["version"], shard["reason"]) == ("", "it is switched off")
 
 
+async def test_who_would_follow_changes_where_there_is_no_state_is_told_the_reason_too(looked, watched, boss):
+    watched.shard.release("its next base is read")
+    refused = await looked.refused("live/changes", boss, version="x")
+    assert refused == (503, "noState", "its next base is read")
+
+
 # --- what changes -------------------------------------------------------------------------------------
 async def test_changes_come_as_events(looked, watched, boss):
     version = (await answer(looked, "live/cluster", boss))["version"]
