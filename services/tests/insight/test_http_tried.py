@@ -7,6 +7,7 @@ import pytest
 
 from kai.model import names
 from kai_insight.live.copies import Copies, situation_of
+from kai_insight.live.live import Live
 from libs.tests.engine.builders import NOW, a_job, a_pod
 from libs.tests.history.builders import a_run
 from services.tests.insight.town import NODES, POD_GROUPS, QUEUES, Told, asking
@@ -243,6 +244,13 @@ async def test_what_is_set_aside_is_told_to_those_who_see_it(tried, boss, ann, w
     assert [(each["kind"], each["key"]) for each in shard["setAside"]] == [("Pod", "other/bad")]
     (shard,) = (await answer(tried, "live/health", ann))["shards"]
     assert shard["setAside"] == []
+
+
+async def test_health_is_told_where_no_scheduler_is_followed(town, database, boss):
+    async with town.insight() as client, asking(database, client, live=Live("its store is away")) as asked:
+        found = await answer(asked, "live/health", boss)
+        assert (found["shards"], found["processes"]) == ([], [])
+        assert (await asked.refused("live/health", await town.person("carl")))[0] == 403
 
 
 async def test_health_is_for_those_who_may_list_queues(town, tried):
