@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 import typer
@@ -28,6 +28,8 @@ from kai_cli.past import span
 from kai_cli.views import cycle as view
 
 Answer = TypeVar("Answer")
+#: No store has higher numbers of cycles and terms.
+_LAST: Final = 2**63 - 1
 
 
 class Output(StrEnum):
@@ -46,10 +48,15 @@ def replay(
     *,
     cycle: Annotated[
         int,
-        typer.Option("--cycle", min=0, help="Instead of a file: this one of `kai history cycles`."),
+        typer.Option(
+            "--cycle", min=0, max=_LAST, help="Instead of a file: this one of `kai history cycles`."
+        ),
     ] = 0,
     term: Annotated[
-        int, typer.Option("--term", min=0, help="Of --cycle: the scheduler's term; the last that has it.")
+        int,
+        typer.Option(
+            "--term", min=0, max=_LAST, help="Of --cycle: the scheduler's term; the last that has it."
+        ),
     ] = 0,
     since: Annotated[
         str,

@@ -294,6 +294,13 @@ async def test_a_cycle_that_is_not_kept_or_not_readable_is_told_with_what_to_do(
     assert (status, "another release" in told) == (1, True)
 
 
+@pytest.mark.parametrize("arguments", [("--cycle=9223372036854775808",), ("--cycle=1", f"--term={10**30}")])
+async def test_a_number_that_no_cycle_can_have_is_refused(cluster, arguments):
+    status, _, told = await cluster.kai("replay", *arguments)
+    option = arguments[-1].partition("=")[0]
+    assert (status, f"Invalid value for '{option}'" in " ".join(told.split())) == (2, True), told
+
+
 async def test_a_replay_is_of_one_thing(cluster):
     for arguments in ((), ("file.zip", "--cycle=1"), ("--cycle=1", "--since=1h")):
         status, _, told = await cluster.kai("replay", *arguments)
