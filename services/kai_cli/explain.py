@@ -346,7 +346,12 @@ class _Explanation:
             if told or failed:
                 return "; ".join([*told[-1:], *failed[-1:]])
         for name in self.subject.groups[:1]:
-            group = await self.client.get(POD_GROUPS, name, namespace=self.subject.namespace, type=PodGroup)
+            try:
+                group = await self.client.get(
+                    POD_GROUPS, name, namespace=self.subject.namespace, type=PodGroup
+                )
+            except NotFound:  # it may go before its pods
+                return ""
             conditions = (group.status and group.status.scheduling_conditions) or []
             return conditions[-1].message if conditions else ""
         return ""

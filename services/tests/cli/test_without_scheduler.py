@@ -30,6 +30,11 @@ A_POD = {
     "metadata": {"name": "p", "annotations": {"pod-group-name": "g"}},
     "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}]},
 }
+#: Runs, and nobody has its group any more.
+LEFT = {
+    "metadata": {"name": "left", "annotations": {"pod-group-name": "gone"}},
+    "spec": {**A_POD["spec"], "nodeName": "n"},
+}
 UNBOUND = {"type": "PodBound", "status": "False", "reason": "BindingError", "message": "no such volume"}
 #: Says that somebody leads who cannot be called: nothing listens there.
 GONE = {
@@ -85,6 +90,7 @@ async def fill(path: Path) -> None:
         await client.create(LEASES, GONE, namespace="killed")
         await client.create(CORE_EVENTS, EVICTED, namespace="default")
         await client.create(PODS, A_POD, namespace="team")
+        await client.create(PODS, LEFT, namespace="killed")
         for namespace, conditions in (("default", [WHY]), ("team", [UNBOUND])):
             status = {"status": {"conditions": conditions}}
             await client.patch(PODS, "p", status, namespace=namespace, subresource="status")
@@ -249,6 +255,12 @@ def test_a_pod_is_explained_by_what_it_records(kubeconfig: Path, words: list[str
     assert "no scheduler leads" in reason
     assert reason.endswith("; the last that was recorded: no node has 9 GPUs")
     assert group == "pod group: g"
+
+
+def test_a_pod_whose_group_is_gone_is_explained_without_it(kubeconfig: Path) -> None:
+    done = kai(kubeconfig, "explain", "pod/left", "-n", "killed")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("pod killed/left: ESCALATE (SchedulerSilent)")
 
 
 def test_what_never_reaches_a_scheduler_is_told_and_the_namespace_is_that_of_the_context(
