@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from kai.kube.reflector import Change, Removed, Upserted
+from kai.kube.reflector import Change, Removed, Unreadable, Upserted
 from kai.model import duration
 from kai.model.decisions import PodRef
 from kai.model.dra import ResourceClaim
@@ -96,6 +96,9 @@ class Cluster:
             self.inherited.discard(change.obj_key)
             self._emptied.pop(change.obj_key, None)
             self._concern(change.obj_key)
+        elif isinstance(change, Unreadable) and (known := self.groups.get(change.obj_key)) is not None:
+            # Its newest version is not known, and a write that asks for the known one would fail for ever.
+            self.groups[change.obj_key] = replace(known, resource_version=0)
 
     def pod_sink(self, change: Change[PodRecord]) -> None:
         """Take in a change of a pod."""

@@ -123,6 +123,7 @@ class WatchedGroup:
     namespace: str
     name: str
     uid: str
+    #: 0 where it is not known.
     resource_version: int
     #: Uids of the pods that it belongs to, if it belongs to pods alone.
     owner_pods: frozenset[str]

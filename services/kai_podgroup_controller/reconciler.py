@@ -156,7 +156,7 @@ class Reconciler:
         if wait > 0:
             return wait
         # Another group may have the name by now, and with a status the API server does not compare uids.
-        as_known = {"resourceVersion": str(group.resource_version)}
+        as_known = {"resourceVersion": str(group.resource_version)} if group.resource_version else {}
         written = await self._client.patch(
             POD_GROUPS,
             group.name,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kai.kube import errors
-from kai.kube.reflector import Removed, Upserted
+from kai.kube.reflector import Removed, Unreadable, Upserted
 from kai.kube.workqueue import WorkQueue
 from kai.model import names
 from kai.model.decisions import Eviction, Explanation, Nomination, Outcome, PodRef
@@ -452,6 +452,17 @@ async def test_what_was_to_be_told_of_a_group_is_not_written_to_one_made_anew_be
         world.session(build.outcome(uid="another"))
         await asyncio.sleep(5)
     assert world.shown == "Node-Pool 'default': no room"
+
+
+async def test_a_group_whose_newest_version_nobody_can_read_is_told_all_the_same(build):
+    async with World(build) as world:
+        world.group()
+        world.api.objects["podgroups", "train"] = build.group_json(version=5000)
+        world.cluster.group_sink(Unreadable("team/train", "uid-train", "odd"))
+        world.pod()
+        world.session(build.outcome())
+        await asyncio.sleep(5)
+    assert world.shown == "no room"
 
 
 async def test_one_group_in_trouble_does_not_stop_the_others(build):
