@@ -89,7 +89,7 @@ guide: install
 
 # The same suite on etcd, kube-apiserver and KWOK, and random edits of Config and shards on such an API server;
 # `make e2e KUBECONFIG=...` takes that cluster instead, and `make e2e FIRST=e2e/test_numa.py` begins with those.
-# WORKERS=2, as the gate has it, runs two clusters at a time: both are busy, and a wait may be too short now and then.
+# WORKERS=3, as the gate has it, runs three clusters at a time: all are busy, and a wait may be too short now and then.
 e2e: install
 	@KAI_E2E_CLUSTER=real $(if $(filter command,$(origin KUBECONFIG)),KAI_E2E_KUBECONFIG=$(KUBECONFIG)) \
 		KAI_E2E_FIRST="$(FIRST)" $(BIN)/python -m pytest e2e services/tests/operator/test_edits.py \

@@ -47,8 +47,8 @@ STAGES: Final = (
     Stage("tests", ("make", "test"), minutes=20, needed=True),
     Stage(
         "end to end on a real control plane",
-        # Two clusters at a time, each of which waits for most of its time.
-        ("make", "e2e", "WORKERS=2"),
+        # Three clusters at a time, each of which waits for most of its time.
+        ("make", "e2e", "WORKERS=3"),
         minutes=15,
         concerns=(
             "e2e/test_",
