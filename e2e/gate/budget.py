@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from typing import Final, Protocol
 
 from e2e.gate import findings
@@ -90,8 +89,9 @@ class Gate:
     clock: Callable[[], float] = time.monotonic
     say: Callable[[str], None] = _say
     _began: float = field(init=False)
-    #: Seconds of processor time by name of a stage.
+    #: Seconds of processor time, and of time, by name of a stage.
     _work: Counter[str] = field(init=False, default_factory=Counter)
+    _spent: Counter[str] = field(init=False, default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._began = self.clock()
@@ -99,7 +99,7 @@ class Gate:
     def decide(self) -> bool:
         """Run what there is time for, and tell what came of it; whether nothing failed."""
         first, *others = self.in_order()
-        results = [self._timed(first, [])]
+        results = [self._result(first, None)]
         lanes = [[stage for stage in others if stage.aside is aside] for aside in (False, True)]
         with ThreadPoolExecutor(len(lanes)) as pool:
             for done in [pool.submit(self._one_by_one, lane, results) for lane in lanes]:
@@ -114,21 +114,29 @@ class Gate:
         return needed + sorted(others, key=lambda stage: (self.changes.age(stage.concerns), stage.minutes))
 
     def _one_by_one(self, stages: Sequence[Stage], results: list[Result]) -> None:
-        """Run these in turn, and add what became of them to what became of all."""
+        """Run these in turn, and add what became of them to what became of all.
+
+        Nothing of a turn is run while something for another of it may still be built, and slow it down.
+        """
         for turn in _turns(stages):
+            left_out = [self._prepared(stage, results) for stage in turn]
             with ThreadPoolExecutor(len(turn)) as pool:
-                results += pool.map(self._timed, turn, repeat(results))
+                results += pool.map(self._result, turn, left_out)
 
     # --- one stage -----------------------------------------------------------------------------
-    def _timed(self, stage: Stage, before: Sequence[Result]) -> Result:
-        began = self.clock()
+    def _result(self, stage: Stage, left_out: Result | None) -> Result:
+        """What becomes of a stage that is prepared, if it was not left out before."""
         findings.forget(stage.reports)
-        result = self._result_of(stage, before)
-        minutes = (self.clock() - began) / 60
-        found = tuple(findings.read(stage.reports))
-        return replace(result, minutes=minutes, work=self._work[stage.name] / 60, found=found)
+        result = left_out or self._judge(stage)
+        return replace(
+            result,
+            minutes=self._spent[stage.name] / 60,
+            work=self._work[stage.name] / 60,
+            found=tuple(findings.read(stage.reports)),
+        )
 
-    def _result_of(self, stage: Stage, before: Sequence[Result]) -> Result:
+    def _prepared(self, stage: Stage, before: Sequence[Result]) -> Result | None:
+        """Prepare a stage; its result if it is left out."""
         missed = next((one for one in before if one.stage.needed and one.outcome is Outcome.FAILED), None)
         if missed is not None:
             return self._without(stage, Outcome.LEFT_OUT, f"{missed.stage.name} failed")
@@ -140,7 +148,7 @@ class Gate:
                 return self._without(stage, Outcome.LEFT_OUT, why)
             if late := self._late(stage):
                 return self._without(stage, Outcome.LEFT_OUT, late)
-        return self._judge(stage)
+        return None
 
     def _judge(self, stage: Stage) -> Result:
         ended = self._do(stage, self._command(stage))
@@ -169,7 +177,9 @@ class Gate:
     def _do(self, stage: Stage, command: Sequence[str]) -> Ended:
         self.say(f"## minute {self._minutes():.0f}: {shlex.join(command)}")
         left = 60 * (CUT_MINUTES - self._minutes())
+        began = self.clock()
         ended = self.run(command, seconds=None if stage.needed else max(1.0, left), aside=stage.aside)
+        self._spent[stage.name] += self.clock() - began
         self._work[stage.name] += ended.work
         return ended
 

@@ -15,7 +15,7 @@ class Stage:
     ``concerns``: beginnings of paths; a stage comes early if a recent commit has changed something there.
     ``aside``: no clock judges it. It is run at low priority while the others run, one such stage after
     another, on what they leave of the machine.
-    ``waits``: for most of its time. Such stages are run all at once.
+    ``waits``: for most of its time. Such stages are run all at once, when each of them is prepared.
     """
 
     name: str
@@ -50,6 +50,7 @@ STAGES: Final = (
         # Three clusters at a time, each of which waits for most of its time.
         ("make", "e2e", "WORKERS=3"),
         minutes=15,
+        waits=True,
         concerns=(
             "e2e/test_",
             "e2e/accounts/",

@@ -101,6 +101,25 @@ def test_what_waits_for_most_of_its_time_is_run_at_once():
     assert sorted(plan.told[2:-1]) == ["both a itself", "both b itself"]
 
 
+def test_what_is_run_at_once_begins_when_all_of_it_is_prepared():
+    waiting = [
+        Stage(name, ("both", name), minutes=5, waits=True, preparation=("prepare", name))
+        for name in ("a", "b")
+    ]
+    plan = Meeting()
+    assert plan.gate(TESTS, *waiting).decide()
+    assert plan.told[1:3] == ["prepare a itself", "prepare b itself"]
+
+
+def test_what_cannot_be_prepared_keeps_nothing_back_that_is_run_at_once():
+    first = Stage("first", ("first",), minutes=5, waits=True, preparation=("cannot",))
+    second = Stage("second", ("second",), minutes=6, waits=True)
+    plan = Plan(statuses={"cannot": [1]})
+    assert plan.gate(TESTS, first, second).decide()
+    assert plan.ran == ["make test", "cannot", "second"]
+    assert "## LEFT OUT: first" in plan.text
+
+
 def test_all_stages_are_run_and_summed_up_with_their_minutes():
     plan = Plan(minutes={"make test": 6, "short": 2, "long": 20})
     assert plan.gate(LONG, TESTS, SHORT).decide()
