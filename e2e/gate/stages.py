@@ -50,7 +50,6 @@ STAGES: Final = (
         # Three clusters at a time, each of which waits for most of its time.
         ("make", "e2e", "WORKERS=3"),
         minutes=15,
-        waits=True,
         concerns=(
             "e2e/test_",
             "e2e/accounts/",
