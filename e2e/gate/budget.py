@@ -99,7 +99,7 @@ class Gate:
     def decide(self) -> bool:
         """Run what there is time for, and tell what came of it; whether nothing failed."""
         first, *others = self.in_order()
-        results = [self._result(first, None)]
+        results = [self._result(first, self._prepared(first, []))]
         lanes = [[stage for stage in others if stage.aside is aside] for aside in (False, True)]
         with ThreadPoolExecutor(len(lanes)) as pool:
             for done in [pool.submit(self._one_by_one, lane, results) for lane in lanes]:

@@ -103,12 +103,12 @@ def test_what_waits_for_most_of_its_time_is_run_at_once():
 
 def test_what_is_run_at_once_begins_when_all_of_it_is_prepared():
     waiting = [
-        Stage(name, ("both", name), minutes=5, waits=True, preparation=("prepare", name))
-        for name in ("a", "b")
+        Stage(name, (name,), minutes=5, waits=True, preparation=("prepare", name)) for name in ("a", "b")
     ]
-    plan = Meeting()
+    plan = Plan()
     assert plan.gate(TESTS, *waiting).decide()
-    assert plan.told[1:3] == ["prepare a itself", "prepare b itself"]
+    assert plan.ran[:3] == ["make test", "prepare a", "prepare b"]
+    assert sorted(plan.ran[3:]) == ["a", "b"]
 
 
 def test_what_cannot_be_prepared_keeps_nothing_back_that_is_run_at_once():
