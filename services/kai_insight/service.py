@@ -159,7 +159,7 @@ class Recording:
         with self._told(), self._live.led():
             while True:
                 store = await self.state.until_answered(lambda: open_store(self._database))
-                await self._record(store)
+                await self._record(store, term)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -170,7 +170,7 @@ class Recording:
         finally:
             health.remove("store")
 
-    async def _record(self, store: Store) -> None:
+    async def _record(self, store: Store, term: Term) -> None:
         """Until something is lost, and the rest is written."""
         settings = self._settings
         buffer = Buffer(most=settings.most_waiting)
@@ -190,6 +190,7 @@ class Recording:
             interval=settings.write_interval,
             retention=settings.retention,
             looking=lambda: follower.begun,
+            left=term.left,
         )
         cycles = CycleRecorder(
             self._host.client,

@@ -24,9 +24,10 @@ SEEN_SECONDS: Final = 10.0
 HOUSEKEEPING_SECONDS: Final = 3600.0
 #: The longest pause between two tries.
 PATIENCE_SECONDS: Final = 15.0
-#: What is spent at the end on writing what still waits. Who leads no more has to end before others may lead,
-#: which is five seconds, or the process is ended.
+#: What is spent at the end on writing what still waits; of what is left of a term only this part, for others
+#: have to end as well.
 LAST_SECONDS: Final = 3.0
+_PART_OF_TERM: Final = 0.5
 
 _log = structlog.get_logger(__name__)
 
@@ -80,7 +81,10 @@ class StoreState:
 
 
 class Writer:
-    """Writes one buffer to one store. ``looking`` tells whether what goes on is looked at."""
+    """Writes one buffer to one store.
+
+    ``looking`` tells whether what goes on is looked at, ``left`` how many seconds there are to end in.
+    """
 
     def __init__(
         self,
@@ -92,6 +96,7 @@ class Writer:
         interval: float,
         retention: float,
         looking: Callable[[], bool],
+        left: Callable[[], float],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -101,6 +106,7 @@ class Writer:
         self._interval = interval
         self._retention = retention
         self._looking = looking
+        self._left = left
         self._now = now
         self._seen_at = 0.0
         #: Whether the store turned out to be another one, in which nothing was.
@@ -123,7 +129,7 @@ class Writer:
                 await asyncio.sleep(self._interval if written else backoff.next())
         finally:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LAST_SECONDS):
+                async with asyncio.timeout(min(LAST_SECONDS, _PART_OF_TERM * self._left())):
                     await self.write()
 
     async def write(self) -> bool:

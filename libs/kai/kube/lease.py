@@ -12,6 +12,7 @@ after the one that won.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -50,9 +51,14 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One time of leading. ``epoch`` is greater than that of every earlier term of anyone."""
+    """One time of leading. ``epoch`` is greater than that of every earlier term of anyone.
+
+    ``left``: seconds that work which is cancelled has to end in before the process is ended; without bound
+    while leadership is not lost. They are few where the loss was learned late.
+    """
 
     epoch: int
+    left: Callable[[], float]
 
 
 class LeaderElector:
@@ -113,7 +119,7 @@ class LeaderElector:
         try:
             async with asyncio.TaskGroup() as group:
                 renewal = group.create_task(self._renew_until_lost(epoch), name=f"renew {self._name}")
-                yield Term(epoch)
+                yield Term(epoch, left=self._left)
                 renewal.cancel()
         except BaseExceptionGroup as failures:
             lost, others = failures.split(errors.LeadershipLost)
@@ -211,6 +217,11 @@ class LeaderElector:
             left = max(times.retry / 4, min(times.duration - times.renew_deadline, others_may_lead))
             self._overdue = asyncio.get_running_loop().call_later(left, self._end_process)
             raise
+
+    def _left(self) -> float:
+        if self._overdue is None:
+            return math.inf
+        return max(0.0, self._overdue.when() - asyncio.get_running_loop().time())
 
     def _end_process(self) -> None:
         _log.error("work goes on without leadership; the process ends", lease=self._name)

@@ -3,6 +3,7 @@
 
 import asyncio
 import contextlib
+import math
 from collections import Counter
 
 import msgspec
@@ -258,6 +259,29 @@ async def test_work_that_goes_on_without_leadership_ends_the_process_before_othe
         assert loop.time() >= at
     with pytest.raises(errors.LeadershipLost):
         await task
+
+
+async def test_work_is_told_how_long_it_has_to_end_in_where_the_loss_was_learned_late():
+    leases, stopped_for, left = FakeLeases(), Counter(), []
+    elector = an_elector(
+        leases, "a", clock=lambda: asyncio.get_running_loop().time() + stopped_for["seconds"]
+    )
+
+    async def work(term):
+        left.append(term.left())
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.append(term.left())
+
+    task = asyncio.create_task(elector.lead(work))
+    await settle()
+    leases.broken.add("a")
+    stopped_for["seconds"] = 16  # longer than the Lease lasts
+    await settle(5)
+    task.cancel()
+    await asyncio.wait([task])
+    assert left == [math.inf, pytest.approx(0.5)]
 
 
 async def test_a_lease_deleted_under_the_leader_ends_its_term():
