@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from e2e.gate import findings
 from e2e.gate.changes import Changes
 from e2e.gate.findings import Found
+from e2e.gate.machine import described
 from e2e.gate.processes import Ended
 from e2e.gate.stages import Stage
 
@@ -80,12 +81,16 @@ def _turns(stages: Sequence[Stage]) -> Iterator[list[Stage]]:
 
 @dataclass(slots=True)
 class Gate:
-    """The stages, and the time that there is for them. ``gone``: minutes that were gone before."""
+    """The stages, and the time that there is for them.
+
+    ``gone``: minutes that were gone before. ``machine``: what they ran on, told with the minutes.
+    """
 
     stages: Sequence[Stage]
     run: Runner
     changes: Changes = field(default_factory=Changes)
     gone: float = 0.0
+    machine: Callable[[], str] = described
     clock: Callable[[], float] = time.monotonic
     say: Callable[[str], None] = _say
     _began: float = field(init=False)
@@ -206,6 +211,7 @@ class Gate:
         whole = all(result.outcome is Outcome.PASSED for result in results)
         verdict = "FAILED" if failed else "passed" if whole else "passed, BUT NOT WHOLE"
         self.say(f"\n## the gate after {self._minutes():.0f} minutes: {verdict}")
+        self.say(f"##   on {self.machine()}")
         for result in results:
             why = f" ({result.why})" if result.why else ""
             took = f"{result.minutes:5.1f} min, {result.work:5.1f} of work"

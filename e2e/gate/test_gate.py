@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -48,7 +49,8 @@ class Plan:
         return Ended(status, (f"{name} ended",), work=2 * wanted)
 
     def gate(self, *stages: Stage, **more) -> Gate:
-        return Gate(stages, self.run, clock=lambda: self.now, say=self.said.append, **more)
+        known = {"machine": lambda: "a machine", "clock": lambda: self.now, "say": self.said.append}
+        return Gate(stages, self.run, **known, **more)
 
     @property
     def text(self) -> str:
@@ -124,12 +126,20 @@ def test_all_stages_are_run_and_summed_up_with_their_minutes():
     plan = Plan(minutes={"make test": 6, "short": 2, "long": 20})
     assert plan.gate(LONG, TESTS, SHORT).decide()
     assert plan.ran == ["make test", "short", "long"]
-    assert plan.said[-4:] == [
+    assert plan.said[-5:] == [
         "\n## the gate after 28 minutes: passed",
+        "##   on a machine",
         "##   passed      6.0 min,  12.0 of work  tests",
         "##   passed      2.0 min,   4.0 of work  short",
         "##   passed     20.0 min,  40.0 of work  long",
     ]
+
+
+def test_how_quick_a_machine_is_can_be_told_before_anything_is_installed():
+    program = "from e2e.gate.machine import described; print(described())"
+    command = (sys.executable, "-S", "-c", program)
+    told = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"\d+ cores of \d+\.\d times the usual speed\n", told.stdout)
 
 
 def test_what_is_needed_is_run_whole_however_long_it_takes_and_nothing_is_started_late():
