@@ -50,11 +50,12 @@ class Following:
         )
         pairs = reflectors(client, self._changes, config_maps=False, namespace=found.namespace)
         self._pairs = [(each, sink) for each, sink in pairs if each.resource in found.kinds]
-        self._lacks = list(filter(None, (found.lacks, installation.lacks)))
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="mirrors")
         self._live = live
+        lacks = "; ".join(filter(None, (found.lacks, installation.lacks)))
         self._mirrors = {
-            name: Mirror(name, params, live, self._done) for name, params in installation.shards.items()
+            name: Mirror(name, params, live, self._done, lacks=lacks)
+            for name, params in installation.shards.items()
         }
 
     def known(self, shard: str) -> Known:
@@ -89,7 +90,6 @@ class Following:
             batch = self._changes.take()
             now = time.time()
             await self._done(lambda batch=batch, now=now: self._take(batch, now))  # type: ignore[misc]
-            self._tell_lacks()
             began = self._clock()
             await self._changes.wait(timer=began + _LOOK_SECONDS, not_before=began + _DEBOUNCE_SECONDS)
 
@@ -100,13 +100,9 @@ class Following:
     async def _synced(self) -> None:
         """Until all that there is was told once."""
         for reflector, _ in self._pairs:
-            self._tell_lacks(reading=reflector.resource)
+            for mirror in self._mirrors.values():
+                mirror.shard.lose(f"reading {resource_name(reflector.resource)}")
             await reflector.synced.wait()
-
-    def _tell_lacks(self, *, reading: Resource | None = None) -> None:
-        doing = [f"reading {resource_name(reading)}"] if reading is not None else []
-        for mirror in self._mirrors.values():
-            mirror.shard.lose("; ".join(doing + self._lacks))
 
     async def _examine(self) -> None:
         """Find out why work waits where somebody looks."""

@@ -27,6 +27,7 @@ class Mirror:
 
     Args:
         run: has something done in the thread that owns the state.
+        lacks: what of the cluster is never told to it.
     """
 
     def __init__(
@@ -35,10 +36,12 @@ class Mirror:
         params: StateParams,
         live: Live,
         run: Callable[[Callable[[], Any]], Awaitable[Any]],
+        *,
+        lacks: str = "",
     ) -> None:
         self.state = ClusterState(params)
         self.engine = Engine()
-        self.shard: LiveShard = live.open(name, run)
+        self.shard: LiveShard = live.open(name, run, lacks=lacks)
         self._run = run
         self._examiner = Examiner(most_pods=MOST_EXAMINED)
         self._verdicts: dict[PodGroupKey, GroupVerdict] = {}

@@ -40,9 +40,15 @@ class Live:
         """
         return dict(sorted(self._shards.items(), key=lambda each: (each[0] != names.DEFAULT_SHARD, each[0])))
 
-    def open(self, name: str, run: Callable[[Callable[[], Any]], Awaitable[Any]]) -> LiveShard:
-        """A shard from now on; ``run`` has something done in the thread that owns its state."""
-        shard = self._shards[name] = LiveShard(name, run, boot=self._boot, reason=WAITING)
+    def open(
+        self, name: str, run: Callable[[Callable[[], Any]], Awaitable[Any]], *, lacks: str = ""
+    ) -> LiveShard:
+        """A shard from now on; ``run`` has something done in the thread that owns its state.
+
+        ``lacks``: what of the cluster that state never has, to be told with whatever is told of it.
+        """
+        shard = LiveShard(name, run, boot=self._boot, reason=WAITING, lacks=lacks)
+        self._shards[name] = shard
         return shard
 
     def close(self, shard: LiveShard) -> None:

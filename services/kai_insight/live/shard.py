@@ -133,7 +133,13 @@ class LiveShard:
     """``run`` has something done in the thread that owns the state; ``boot`` is this process's own word."""
 
     def __init__(
-        self, name: str, run: Callable[[Callable[[], Any]], Awaitable[Any]], *, boot: str, reason: str
+        self,
+        name: str,
+        run: Callable[[Callable[[], Any]], Awaitable[Any]],
+        *,
+        boot: str,
+        reason: str,
+        lacks: str = "",
     ) -> None:
         self.name = name
         self._run = run
@@ -145,6 +151,7 @@ class LiveShard:
         self._behind: _Behind | None = None
         self._moves = 0
         self._reason = reason
+        self._lacks = lacks
         #: Whether anybody follows; then changes are told as they come.
         self._followed = 0
         self._moved = asyncio.Event()
@@ -210,7 +217,12 @@ class LiveShard:
     def glance(self) -> Glance:
         """How far it is known; the version is empty where there is nothing to look at."""
         version = f"{self._boot}/{self._moves}" if self._course is not None else ""
-        return Glance(version, self._reason, self._board.at)
+        return Glance(version, self._why, self._board.at)
+
+    @property
+    def _why(self) -> str:
+        """Why it is not known, or not to the last; empty where nothing is missing."""
+        return "; ".join(filter(None, (self._reason, self._lacks)))
 
     async def look(self, question: Callable[[Course, Board], T]) -> T:
         """What a question finds in the state and on the board as they are now.
@@ -234,7 +246,7 @@ class LiveShard:
     def _course_now(self) -> Course:
         """In the thread that owns the state: bring the board up to date."""
         if self._course is None:
-            raise NoState(self._reason)
+            raise NoState(self._why)
         behind, self._behind = self._behind, None
         if behind is not None:
             try:

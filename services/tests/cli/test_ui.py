@@ -30,13 +30,17 @@ from kai.kube.client import KubeClient
 from kai.kube.resources import LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, SCHEDULING_SHARDS
 from kai.model import names
 from kai.observe import new_registry
+from kai.snapshot.changes import Changes
+from kai.snapshot.kinds import StateParams
 from kai.wire.serving import serve
 from kai.wire.v1.history_pb2_grpc import add_HistoryServiceServicer_to_server
 from kai_cli.connection import Target
 from kai_cli.looking import current
+from kai_cli.looking.mirror import Mirror
 from kai_cli.looking.server import serving
 from kai_cli.ui import _opened
 from kai_insight.forecasts import Forecasts
+from kai_insight.live.live import Live
 from kai_insight.metrics import ForecastMetrics
 from kai_insight.servicer import HistoryServicer
 from kai_local.apiserver.serving.server import ApiServer
@@ -371,6 +375,15 @@ async def test_who_may_not_read_nodes_is_told_so_by_their_name(town):
         status, document = await looked.get("/api/v1/live/cluster")
         assert (status, "list nodes" in document["error"]["message"]) == (403, True)
         assert [each["name"] for each in (await looked.answer("live/waiting"))["items"]] == ["waits"]
+
+
+async def test_what_is_never_seen_is_told_from_the_first_moment_of_a_change():
+    shown = Mirror("default", StateParams(), Live(), asyncio.to_thread, lacks="you may not list nodes")
+    shown.take(Changes(), NOON)
+    assert shown.shard.glance.version
+    assert shown.shard.glance.reason == "you may not list nodes"
+    shown.shard.lose("reading pods")
+    assert shown.shard.glance.reason == "reading pods; you may not list nodes"
 
 
 async def test_who_may_read_one_namespace_sees_that_one(town):
