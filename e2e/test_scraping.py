@@ -11,7 +11,7 @@ import pytest
 
 from deadlines import eventually
 from e2e import prometheus
-from e2e.harness import chart_cluster
+from e2e.harness import REAL, chart_cluster
 from e2e.installation import HOME, until_ready
 from e2e.manifests import as_yaml
 from e2e.page import bodies
@@ -26,6 +26,8 @@ SILENT = "kai-redis"
 @pytest.fixture(scope="module")
 def embedded(helm_program, tmp_path_factory):
     """Instead of the suite's cluster, one in which the chart is installed, with one process of each kind."""
+    if REAL:
+        pytest.skip("what is found is what pods of an installation say, whatever the control plane")
     with chart_cluster("scraping", tmp_path_factory.mktemp("scraping"), helm_program) as made:
         yield made
 

@@ -105,7 +105,7 @@ STAGES: Final = (
     ),
     Stage(
         "random worlds",
-        ("make", "fuzz", "CASES=100"),
+        ("make", "fuzz", "CASES=50"),
         minutes=2,
         aside=True,
         concerns=("libs/kai/engine/", "libs/kai/snapshot/", "libs/kai/replay/"),
