@@ -16,15 +16,32 @@ from kai.model.objects import Pod
 from kai_local.kubelet.nodes import NodeShape, node_manifest, node_status, slice_manifest
 from kai_local.processes.ports import LOOPBACK
 
-#: What brings up no cluster of the suite's comes out the same as in `make test`, which has run it.
-collect_ignore = (
-    ["bench", "gate", "guide", "hostile", "images", "soak", "suites", "test_alerts.py"] if REAL else []
+#: What brings up no cluster, or always the same, comes out the same as in `make test`, which has run it.
+_OF_MAKE_TEST = (
+    "bench",
+    "gate",
+    "guide",
+    "hostile",
+    "images",
+    "soak",
+    "suites",
+    "test_alerts.py",
+    "test_real_nodes.py",
+)
+collect_ignore = [*_OF_MAKE_TEST] if REAL else []
+#: At the end a worker that has one of them would keep all others waiting.
+_LONG_FIRST = (
+    "e2e/test_upgrade.py",
+    "e2e/coming/test_coming.py",
+    "e2e/test_usage_over_time.py",
+    "e2e/test_faults.py",
 )
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the files that ``KAI_E2E_FIRST`` names."""
-    first = [ROOT / name for name in os.environ.get("KAI_E2E_FIRST", "").split()]
+    """Begin with the files that ``KAI_E2E_FIRST`` names, and then with what takes long."""
+    named = os.environ.get("KAI_E2E_FIRST", "").split()
+    first = [ROOT / name for name in (*named, *_LONG_FIRST)]
     items.sort(key=lambda item: first.index(item.path) if item.path in first else len(first))
 
 

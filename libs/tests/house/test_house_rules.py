@@ -67,6 +67,10 @@ def test_the_lock_file_records_no_download_address() -> None:
     assert pins == continued > 50
 
 
+def test_the_lock_file_names_all_that_its_packages_need() -> None:
+    run(sys.executable, "-m", "pip", "check")
+
+
 def test_the_linter_knows_every_service_and_the_image_holds_it() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     services = {path.name for path in (ROOT / "services").glob("kai_*") if (path / "__init__.py").exists()}

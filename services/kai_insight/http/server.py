@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 import time
 from collections.abc import Callable
@@ -103,7 +104,6 @@ class HttpServer:
         )
         self._passing = passing
         self._live = LiveRoutes(answered, self._packer, self._caller, passing=passing)
-        self._description = encode(openapi.document())
 
     async def run(self) -> None:
         """Serve until cancelled.
@@ -181,7 +181,7 @@ class HttpServer:
         await self._caller(request)
         asked.bounded(request.rel_url.raw_query_string)
         asked.none(request.query.items())
-        return await self._packer.json(request, self._description, version=_DESCRIPTION)
+        return await self._packer.json(request, _description(), version=_DESCRIPTION)
 
     async def _caller(self, request: web.Request) -> Caller:
         """Who asks.
@@ -197,3 +197,9 @@ class HttpServer:
                 "say who you are: send Authorization: Bearer TOKEN, once; the API server has to know it",
             )
         return await self._access.caller(token[1])
+
+
+@functools.cache
+def _description() -> bytes:
+    """Made when it is asked for first: most processes never are, and would start later for it."""
+    return encode(openapi.document())
