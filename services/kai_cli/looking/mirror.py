@@ -37,7 +37,7 @@ class Mirror:
         live: Live,
         run: Callable[[Callable[[], Any]], Awaitable[Any]],
         *,
-        lacks: str = "",
+        lacks: str,
     ) -> None:
         self.state = ClusterState(params)
         self.engine = Engine()

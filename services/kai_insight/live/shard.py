@@ -139,7 +139,7 @@ class LiveShard:
         *,
         boot: str,
         reason: str,
-        lacks: str = "",
+        lacks: str,
     ) -> None:
         self.name = name
         self._run = run
