@@ -18,7 +18,7 @@ from kai_local.apiserver.errors import (
     not_acceptable,
     unsupported_media,
 )
-from kai_local.apiserver.schemas import protobuf
+from kai_local.apiserver.schemas import decode, protobuf, schema
 
 JSON: Final = "application/json"
 _JSON_TYPES: Final = frozenset({"", JSON, "*/*", "application/octet-stream"})
@@ -75,6 +75,18 @@ async def read_object(http: web.BaseRequest) -> Any:
     if media_type == protobuf.MEDIA_TYPE:
         return protobuf.decode(data) if data else None
     raise unsupported_media(media_type, f"application/json, application/yaml, {protobuf.MEDIA_TYPE}")
+
+
+def in_shape(body: Any, node: schema.Node, kind: str) -> Obj:
+    """A body as an object of a built-in kind, without what the kind does not know; none is an empty one.
+
+    Raises ApiFailure (400) where a value has the wrong type.
+    """
+    try:
+        read: Obj = decode.decode(node, {} if body is None else body, None, None, [])
+    except decode.DecodeError as error:
+        raise bad_request(f"the body cannot be handled as a {kind}: {error}") from error
+    return read
 
 
 def parse_json(data: bytes) -> Any:

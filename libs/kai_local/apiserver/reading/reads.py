@@ -11,9 +11,10 @@ from aiohttp import web
 
 from kai_local.apiserver.calls import list_options
 from kai_local.apiserver.calls.bodies import answer
+from kai_local.apiserver.calls.query import flag, number
 from kai_local.apiserver.calls.requests import Target
 from kai_local.apiserver.clock import Clock
-from kai_local.apiserver.errors import ApiFailure, Obj, bad_request, expired
+from kai_local.apiserver.errors import ApiFailure, Obj, expired
 from kai_local.apiserver.kinds.selectors import Selection
 from kai_local.apiserver.reading import tables, watch
 from kai_local.apiserver.store.storage import Record, Store
@@ -21,28 +22,11 @@ from kai_local.apiserver.store.storage import Record, Store
 PAGES_KEPT: Final = 64
 #: How long the rest of a list that was begun may be asked for: what it shows is held in memory meanwhile.
 PAGES_SECONDS: Final = 300.0
-_TRUE: Final = frozenset({"true", "1", "True", "t", "T", "TRUE"})
 _TOO_OLD: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a "
     "new list without "
     "the continue parameter."
 )
-
-
-def flag(http: web.BaseRequest, name: str) -> bool:
-    """A boolean of the query."""
-    return http.query.get(name, "") in _TRUE
-
-
-def number(http: web.BaseRequest, name: str) -> int | None:
-    """An integer of the query, None where it is absent. Raises ApiFailure (400)."""
-    text = http.query.get(name)
-    if not text:
-        return None
-    try:
-        return int(text)
-    except ValueError as error:
-        raise bad_request(f"invalid value for {name}: {text!r} is not a number") from error
 
 
 class Reader:
@@ -71,7 +55,7 @@ class Reader:
             http.query.get("fieldSelector", ""),
             target.name,
         )
-        watching = flag(http, "watch")
+        watching = flag(http.query, "watch")
         list_options.check(http.query, watch=watching)
         self._check_version(http.query.get("resourceVersion", ""))
         if watching:
@@ -86,7 +70,7 @@ class Reader:
 
     def _list(self, http: web.BaseRequest, target: Target, selection: Selection) -> web.Response:
         records, version, start, page_id = self._source(http, target, selection)
-        limit = number(http, "limit") or 0
+        limit = number(http.query, "limit") or 0
         page = records[start : start + limit] if limit > 0 else records[start:]
         metadata: Obj = {"resourceVersion": str(version)}
         end = start + len(page)
@@ -147,7 +131,7 @@ class Reader:
         resource = target.resource
         view = tables.view_of(http, target, self._clock)
         convert = tables.conversion(http, target)
-        timeout = number(http, "timeoutSeconds") or random.uniform(1800, 3600)  # noqa: S311
+        timeout = number(http.query, "timeoutSeconds") or random.uniform(1800, 3600)  # noqa: S311
         kind, api_version = (
             ("PartialObjectMetadata", "meta.k8s.io/v1")
             if convert is tables.partial_metadata
@@ -156,8 +140,8 @@ class Reader:
         request = watch.WatchRequest(
             since=http.query.get("resourceVersion", ""),
             timeout=timeout,
-            bookmarks=flag(http, "allowWatchBookmarks"),
-            send_initial=flag(http, "sendInitialEvents"),
+            bookmarks=flag(http.query, "allowWatchBookmarks"),
+            send_initial=flag(http.query, "sendInitialEvents"),
             api_version=api_version,
             kind=kind,
         )

@@ -147,6 +147,11 @@ def object_meta() -> Node:
     return definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 
 
+def delete_options() -> Node:
+    """The type of what a delete may bring along, which every group has as a kind of its own."""
+    return definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
+
+
 def structural(source: Obj) -> Node:
     """The type that the schema of a custom resource describes."""
     node = Node()

@@ -5,6 +5,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from kai.model import merge_patch
+from kai_local.apiserver.calls import delete_options
 from kai_local.apiserver.calls.apart import LARGE, apart
 from kai_local.apiserver.calls.bodies import (
     answer,
@@ -14,6 +15,7 @@ from kai_local.apiserver.calls.bodies import (
     read_bytes,
     read_object,
 )
+from kai_local.apiserver.calls.query import flag
 from kai_local.apiserver.calls.requests import DeleteOptions, Target, User, WriteOptions
 from kai_local.apiserver.errors import (
     ApiFailure,
@@ -22,13 +24,12 @@ from kai_local.apiserver.errors import (
     invalid,
     method_not_allowed,
     required,
-    unsupported,
     unsupported_media,
 )
 from kai_local.apiserver.kinds.selectors import Selection
 from kai_local.apiserver.patches import apply, patch, strategic
-from kai_local.apiserver.reading import reads, tables
-from kai_local.apiserver.reading.reads import Reader, flag
+from kai_local.apiserver.reading import tables
+from kai_local.apiserver.reading.reads import Reader
 from kai_local.apiserver.rules.strategy import EPHEMERAL
 from kai_local.apiserver.serving import subresources
 from kai_local.apiserver.store.storage import Record
@@ -41,7 +42,6 @@ _PATCH_TYPES: Final = (
     "application/apply-patch+yaml"
 )
 _STRICTNESS: Final = ("Ignore", "Warn", "Strict")
-_PROPAGATION: Final = ("Foreground", "Background", "Orphan")
 
 
 class Rest:
@@ -94,7 +94,7 @@ class Rest:
             query.get("fieldManager") or http.headers.get("User-Agent", "unknown").partition("/")[0][:128]
         )
         size = http.content_length if http.content_length is not None else LARGE if http.body_exists else 0
-        return WriteOptions(user, dry_run == ["All"], manager, strictness, flag(http, "force"), size)
+        return WriteOptions(user, dry_run == ["All"], manager, strictness, flag(http.query, "force"), size)
 
     def _written(
         self, http: web.BaseRequest, target: Target, record: Record, options: WriteOptions, status: int = 200
@@ -188,9 +188,16 @@ class Rest:
         return wanted
 
     async def _delete(self, http: web.BaseRequest, target: Target, options: WriteOptions) -> web.Response:
-        wanted = await delete_options(http)
+        wanted = await self._delete_options(http, options)
         record, gone = await self._registry.delete(target, wanted, options)
         return self._deleted(http, target, record, options, gone)
+
+    @staticmethod
+    async def _delete_options(http: web.BaseRequest, options: WriteOptions) -> DeleteOptions:
+        """How to delete; admission is told of a dry run wherever the request says so."""
+        wanted = delete_options.read(await read_object(http), http.query)
+        options.dry_run = wanted.dry_run
+        return wanted
 
     def _deleted(
         self, http: web.BaseRequest, target: Target, record: Record, options: WriteOptions, gone: bool
@@ -209,7 +216,7 @@ class Rest:
     async def _delete_collection(
         self, http: web.BaseRequest, target: Target, options: WriteOptions
     ) -> web.Response:
-        wanted = await delete_options(http)
+        wanted = await self._delete_options(http, options)
         resource = target.resource
         query = http.query
         selection = Selection(
@@ -246,26 +253,3 @@ def patch_of(media_type: str, target: Target, body: Any) -> Change:
     if media_type == "application/strategic-merge-patch+json" and not target.resource.custom:
         return lambda old: strategic.merge(target.version.node, old, body)
     raise unsupported_media(media_type, _PATCH_TYPES)
-
-
-async def delete_options(http: web.BaseRequest) -> DeleteOptions:
-    """The options of a delete, from the body or the query."""
-    body = await read_object(http) or {}
-    if not isinstance(body, dict):
-        raise bad_request("the body of a delete is a DeleteOptions object")
-    preconditions = body.get("preconditions") or {}
-    grace = body.get("gracePeriodSeconds")
-    propagation = body.get("propagationPolicy") or http.query.get("propagationPolicy")
-    if body.get("orphanDependents") is not None:
-        propagation = "Orphan" if body["orphanDependents"] else "Background"
-    if propagation is not None and propagation not in _PROPAGATION:
-        cause = unsupported("propagationPolicy", propagation, [*_PROPAGATION, "nil"])
-        raise invalid("DeleteOptions", "meta.k8s.io", "", [cause])
-    dry_run = body.get("dryRun") or http.query.getall("dryRun", [])
-    return DeleteOptions(
-        grace_seconds=grace if grace is not None else reads.number(http, "gracePeriodSeconds"),
-        propagation=propagation,
-        uid=preconditions.get("uid"),
-        resource_version=preconditions.get("resourceVersion"),
-        dry_run=dry_run == ["All"],
-    )

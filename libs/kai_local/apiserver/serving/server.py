@@ -27,6 +27,7 @@ from kai_local.apiserver.admission.policies import BINDINGS, POLICIES, Policies
 from kai_local.apiserver.admission.webhooks import WebhookCaller
 from kai_local.apiserver.calls import routes
 from kai_local.apiserver.calls.bodies import answer, read_bytes, read_object, refusal
+from kai_local.apiserver.calls.query import flag
 from kai_local.apiserver.calls.requests import User
 from kai_local.apiserver.clock import Clock
 from kai_local.apiserver.errors import ApiFailure, NothingServed
@@ -35,7 +36,7 @@ from kai_local.apiserver.kinds.catalogue import Catalogue
 from kai_local.apiserver.kinds.discovery import AGGREGATED, VERSION, Discovery
 from kai_local.apiserver.kinds.openapi import V2_DOCUMENT, V2_MEDIA_TYPE, OpenApi
 from kai_local.apiserver.kinds.selectors import exact_name
-from kai_local.apiserver.reading.reads import Reader, flag
+from kai_local.apiserver.reading.reads import Reader
 from kai_local.apiserver.reading.watch import Hubs
 from kai_local.apiserver.serving.bootstrap import MACHINERY, create_base_objects
 from kai_local.apiserver.serving.faults import FAULTS_PATH, REQUESTS_PATH, Dropped, Faults, RequestCounts
@@ -255,7 +256,7 @@ class ApiServer:
 
     async def _resource(self, http: web.BaseRequest, parts: list[str], user: User) -> web.StreamResponse:
         target = routes.parse(self.catalogue, parts)
-        verb = routes.verb_of(http.method, target, watch=flag(http, "watch"))
+        verb = routes.verb_of(http.method, target, watch=flag(http.query, "watch"))
         agent = http.headers.get("User-Agent", "")
         self.counts.note(agent, verb, target)
         resource, name = target.resource, target.name

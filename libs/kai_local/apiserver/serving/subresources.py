@@ -10,8 +10,9 @@ from aiohttp import web
 from kai.model import merge_patch
 from kai.model.rules.phases import has_ended
 from kai_local.apiserver.access.authn import Authenticator, service_account
-from kai_local.apiserver.calls.bodies import answer, parse_json, parse_yaml, read_bytes, read_object
-from kai_local.apiserver.calls.requests import DeleteOptions, Target, User, WriteOptions
+from kai_local.apiserver.calls import delete_options
+from kai_local.apiserver.calls.bodies import answer, in_shape, parse_json, parse_yaml, read_bytes, read_object
+from kai_local.apiserver.calls.requests import Target, User, WriteOptions
 from kai_local.apiserver.errors import (
     ApiFailure,
     Obj,
@@ -26,6 +27,7 @@ from kai_local.apiserver.kinds.catalogue import Resource, dig
 from kai_local.apiserver.patches import apply, patch
 from kai_local.apiserver.reading import jsonpath
 from kai_local.apiserver.reading.pod_printer import selector_text
+from kai_local.apiserver.schemas import schema
 from kai_local.apiserver.serving.kubelets import Kubelets
 from kai_local.apiserver.store.storage import Record
 from kai_local.apiserver.writing.disruption import count_eviction
@@ -98,6 +100,7 @@ class Subresources:
         """Put a pod on a node, from ``pods/<name>/binding`` or from ``bindings`` with the name in the
         body.
         """
+        body = in_shape(body, schema.builtin("", "v1", "Binding"), "Binding")
         node = dig(body, "target", "name")
         if target.resource.kind == "Binding":
             pods = self._pods
@@ -172,23 +175,16 @@ class Subresources:
     # --- pods/eviction ------------------------------------------------------------------------------
 
     async def _evict(self, body: Any, target: Target, options: WriteOptions) -> web.Response:
+        body = in_shape(body, schema.builtin("policy", "v1", "Eviction"), "Eviction")
         if self._registry.dynamic.concern("CREATE", target):
             body = await self._admitted("Eviction", "policy/v1", body, target, options)
         record = self._registry.find(target)
-        wanted = (body or {}).get("deleteOptions") or {}
-        dry_run = options.dry_run or wanted.get("dryRun") == ["All"]
+        delete = delete_options.read(body.get("deleteOptions"))
+        dry_run = delete.dry_run = delete.dry_run or options.dry_run
         phase = (record.obj.get("status") or {}).get("phase", "")
         going = "deletionTimestamp" in record.obj["metadata"]
         if phase != "Pending" and not has_ended(phase) and not going:
             count_eviction(self._registry, record, dry_run=dry_run)
-        preconditions = wanted.get("preconditions") or {}
-        delete = DeleteOptions(
-            grace_seconds=wanted.get("gracePeriodSeconds"),
-            propagation=wanted.get("propagationPolicy"),
-            uid=preconditions.get("uid"),
-            resource_version=preconditions.get("resourceVersion"),
-            dry_run=dry_run,
-        )
         meant = delete.uid in (None, record.uid) and delete.resource_version in (None, str(record.version))
         if meant and not (dry_run or going or has_ended(phase)):
             marked = self._mark_disrupted(target.resource, record)
@@ -269,11 +265,12 @@ class Subresources:
     # --- others -------------------------------------------------------------------------------------
 
     def _token(self, body: Any, target: Target) -> web.Response:
+        body = in_shape(body, schema.builtin("authentication.k8s.io", "v1", "TokenRequest"), "TokenRequest")
         record = self._registry.find(target)
         user = service_account(record.namespace, record.name, record.uid)
         user = self._bound_user(user, target, dig(body, "spec", "boundObjectRef"))
         seconds = dig(body, "spec", "expirationSeconds") or 3600
-        request = dict(body or {})
+        request = {**body}
         request.update(kind="TokenRequest", apiVersion="authentication.k8s.io/v1")
         request["metadata"] = {"name": record.name, "namespace": record.namespace, "creationTimestamp": None}
         request["status"] = {
@@ -301,13 +298,14 @@ class Subresources:
         return replace(user, extra=extra)
 
     async def _finalize(self, body: Any, target: Target, options: WriteOptions) -> web.Response:
+        if body is None:
+            raise bad_request("the body is the namespace with its spec.finalizers")
+        body = in_shape(body, schema.builtin("", "v1", "Namespace"), "Namespace")
         finalizers = dig(body, "spec", "finalizers") or []
 
         def change(namespace: Obj) -> Obj:
             return {**namespace, "spec": {**namespace.get("spec", {}), "finalizers": finalizers}}
 
-        if not isinstance(body, dict):
-            raise bad_request("the body is the namespace with its spec.finalizers")
         record = await self._registry.update(target, change, options, retry=True)
         return answer(record.raw)
 

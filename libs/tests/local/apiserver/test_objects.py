@@ -195,6 +195,62 @@ REFUSED = {
         "Invalid",
         "propagationPolicy: Unsupported value",
     ),
+    "a delete only to see, said in the wrong shape": (
+        "DELETE",
+        f"{CONFIG_MAPS}/taken",
+        {"dryRun": "All"},
+        400,
+        "BadRequest",
+        "json: cannot unmarshal string into Go struct field dryRun of type slice",
+    ),
+    "a delete that is dry in another way": (
+        "DELETE",
+        f"{CONFIG_MAPS}/taken",
+        {"dryRun": ["Some"]},
+        422,
+        "Invalid",
+        'dryRun: Unsupported value: "Some": supported values: "All"',
+    ),
+    "a delete whose time is no number": (
+        "DELETE",
+        f"{CONFIG_MAPS}/taken?gracePeriodSeconds=soon",
+        None,
+        400,
+        "BadRequest",
+        "invalid value for gracePeriodSeconds: 'soon' is not a number",
+    ),
+    "a delete with a precondition in the wrong shape": (
+        "DELETE",
+        f"{CONFIG_MAPS}/taken",
+        {"preconditions": "other"},
+        400,
+        "BadRequest",
+        "struct field preconditions of type object",
+    ),
+    "a delete that says twice what becomes of dependents": (
+        "DELETE",
+        f"{CONFIG_MAPS}/taken",
+        {"orphanDependents": True, "propagationPolicy": "Foreground"},
+        422,
+        "Invalid",
+        "cannot be both set",
+    ),
+    "a token whose time is no number": (
+        "POST",
+        "/api/v1/namespaces/default/serviceaccounts/default/token",
+        {"spec": {"expirationSeconds": "long"}},
+        400,
+        "BadRequest",
+        "struct field spec.expirationSeconds of type int64",
+    ),
+    "finalizers that are no list": (
+        "PUT",
+        "/api/v1/namespaces/default/finalize",
+        {"spec": {"finalizers": "none"}},
+        400,
+        "BadRequest",
+        "struct field spec.finalizers of type slice",
+    ),
     "a key that cannot be a file": (
         "POST",
         CONFIG_MAPS,
@@ -252,6 +308,7 @@ async def test_what_is_refused_says_why(api, method, path, body, code, reason, t
     assert (status, answer["kind"], answer["status"], answer["code"]) == (code, "Status", "Failure", code)
     assert answer["reason"] == reason
     assert text in answer["message"]
+    await api.get(f"{CONFIG_MAPS}/taken")
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/apis/no.such", "/apis/no.such/v1", "/apis/no.such/v1/things"])

@@ -238,6 +238,15 @@ async def test_binding_replaces_the_condition_that_said_unschedulable(api):
         ("going", a_binding(), 409, "is being deleted"),
         ("absent", a_binding(), 404, "not found"),
         ("there", {"metadata": {}}, 422, "target.name: Required value"),
+        ("there", [], 400, "cannot be handled as a Binding"),
+        ("there", {"metadata": "x", "target": {"name": "n"}}, 400, "struct field metadata of type object"),
+        (
+            "there",
+            {"metadata": {"annotations": {"x": 5}}, "target": {"name": "n"}},
+            400,
+            "struct field metadata.annotations.x of type string",
+        ),
+        ("there", {"metadata": {}, "target": {"name": 5}}, 400, "struct field target.name of type string"),
     ],
 )
 async def test_a_binding_that_cannot_be_is_refused(api, before, binding, code, text):
@@ -411,6 +420,14 @@ async def test_a_pod_that_is_going_and_one_that_is_evicted_only_to_see_charge_no
     for _ in range(2):
         await api.post(f"{PODS}/p/eviction", {})
         assert await left() == 1
+
+
+@pytest.mark.parametrize("body", [[], {"deleteOptions": {"dryRun": "All"}}, {"deleteOptions": []}])
+async def test_an_eviction_that_cannot_be_read_evicts_nobody(api, body):
+    await a_guarded_pod(api, ready=True, status={"disruptionsAllowed": 1}, minAvailable=0)
+    status, refused = await api.call("POST", f"{PODS}/p/eviction", body)
+    assert (status, refused["reason"]) == (400, "BadRequest")
+    assert "deletionTimestamp" not in (await api.get(f"{PODS}/p"))["metadata"]
 
 
 async def test_an_evicted_pod_says_that_it_is_disrupted(api):

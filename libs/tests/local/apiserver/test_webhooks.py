@@ -284,6 +284,13 @@ async def test_a_webhook_is_told_of_a_dry_run(api, hook):
     assert hook.requests[0][1]["dryRun"] is True
 
 
+async def test_a_webhook_is_told_of_a_dry_delete(api, hook):
+    await api.post(PODS, a_pod())
+    await register(api, a_webhook(hook, operations=("DELETE",)))
+    await api.delete(f"{PODS}/p", {"dryRun": ["All"]})
+    assert hook.requests[0][1]["dryRun"] is True
+
+
 async def test_without_its_configuration_a_webhook_is_asked_no_more(api, hook):
     await register(api, a_webhook(hook))
     await api.delete(CONFIGURATIONS.format("validating") + "/hooks")
