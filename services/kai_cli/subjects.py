@@ -67,8 +67,9 @@ class Subject:
         return sorted(named - {""})
 
 
-def _meant(near: str) -> str:
-    return f" did you mean {near!r}?" if near else ""
+def _meant(*near: str) -> str:
+    some = " or ".join(repr(each) for each in near if each)
+    return f" did you mean {some}?" if some else ""
 
 
 async def found_subject(client: KubeClient, words: Sequence[str], *, namespace: str) -> Subject:
@@ -98,7 +99,7 @@ def _split(words: Sequence[str]) -> tuple[str, str]:
 def _in_namespace(words: Sequence[str]) -> str:
     """What ``pod team/x`` means, as messages name a pod; empty for other words."""
     namespace, slash, name = words[-1].partition("/")
-    return f" did you mean '{words[0]}/{name} --namespace={namespace}'?" if len(words) == 2 and slash else ""
+    return f"{words[0]}/{name} --namespace={namespace}" if len(words) == 2 and slash else ""
 
 
 def _is_of(named: str, group: str, version: str) -> bool:
@@ -128,9 +129,9 @@ class _Search:
         resource = resource or await self._custom(kind, group)
         if resource is None:
             near = nearest(word, [each for words in _BUILT_IN.values() for each in words])
-            raise fail(
-                f"{word!r} is no kind of object here;{instead or _meant(near)} see kubectl api-resources"
-            )
+            if near and instead:
+                near = f"{near}/{name}"
+            raise fail(f"{word!r} is no kind of object here;{_meant(near, instead)} see kubectl api-resources")
         if resource is QUEUES:
             return await self._queue(name)
         if resource is PODS:
