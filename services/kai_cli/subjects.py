@@ -131,7 +131,9 @@ class _Search:
             near = nearest(word, [each for words in _BUILT_IN.values() for each in words])
             if near and instead:
                 near = f"{near}/{name}"
-            raise fail(f"{word!r} is no kind of object here;{_meant(near, instead)} see kubectl api-resources")
+            raise fail(
+                f"{word!r} is no kind of object here;{_meant(near, instead)} see kubectl api-resources"
+            )
         if resource is QUEUES:
             return await self._queue(name)
         if resource is PODS:

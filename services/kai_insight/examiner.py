@@ -97,7 +97,12 @@ class Examiner:
             if like is not None and like in known and not names_it(known[like][1], job):
                 found[job.key] = as_told_of(job, *known[like])
             elif self._clock() - began <= self._seconds:
-                answer = answer_pod_group(situation, job.key, seconds=0.0)
+                try:
+                    answer = answer_pod_group(situation, job.key, seconds=0.0)
+                except Exception:  # noqa: BLE001 (one group must not keep the others from their verdicts)
+                    _log.exception("a pod group cannot be looked at", pod_group=job.key)
+                    found[job.key], self._looked_at[job.key] = None, self._looks
+                    break  # what was tried may be in effect still: the others come next, in another copy
                 found[job.key] = verdict = _short(job, answer) if answer is not None else None
                 if like is not None and verdict is not None and verdict.code not in OF_ONE:
                     known.setdefault(like, (job, verdict))

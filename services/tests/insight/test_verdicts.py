@@ -7,11 +7,13 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from deadlines import eventually
+from kai.answers.answering import answer_pod_group
 from kai.model.objects import PodGroupStatus, SchedulingCondition
 from kai.model.verdicts import GroupVerdict
 from kai.replay.cycles import Replay, read_cycle
 from kai.snapshot.kinds import Kind
 from kai.wire.verdicts import VerdictNews, decode_verdicts, encode_verdicts
+from kai_insight import examiner as examiner_module
 from kai_insight import verdicts as module
 from kai_insight.checker import Checker, Examination
 from kai_insight.examiner import Examiner
@@ -185,6 +187,26 @@ def test_a_look_changes_nothing_that_is_decided_later(recording):
     for _ in range(3):
         looked(examiner, made)
         assert made.decide(read_cycle(recording.cycle().data)).same
+
+
+def test_a_group_that_cannot_be_looked_at_keeps_no_other_from_its_verdict(recording, monkeypatch):
+    for kind, obj in world_of(a_job("more", gpus=17)):
+        recording.state.apply(kind, obj)
+
+    def failing(situation, key, **more):
+        if key == LARGE:
+            raise ArithmeticError(key)
+        return answer_pod_group(situation, key, **more)
+
+    monkeypatch.setattr(examiner_module, "answer_pod_group", failing)
+    examiner, made = Examiner(most_pods=10), replay(recording)
+    with capture_logs() as logs:
+        looks = [looked(examiner, made) for _ in range(2)]
+    assert looks[0] == {LARGE: None}
+    assert looks[1]["default/more"].code == "TooLarge"
+    assert {(each["log_level"], each["pod_group"]) for each in logs if "pod_group" in each} == {
+        ("error", LARGE)
+    }
 
 
 def test_who_was_not_looked_at_for_lack_of_time_is_first_the_next_time(recording):
