@@ -41,6 +41,7 @@ class Write:
     def __init__(self, number, rank, thing, fate, seconds, patience, called):
         self.number, self.rank, self.thing, self.fate = number, rank, thing, fate
         self.seconds, self.patience, self.called = seconds, patience, called
+        self.gives_up = False
         self.attempts = 0
         #: Attempts at other writes that this one was a part of count as well.
         self.sent_at = []
@@ -113,8 +114,7 @@ class Life:
             and write.called < self.now
             and not write.sent_at
             and write.outcome is None
-            # Who gives up at this very moment may not have come to tell so yet.
-            and (write.patience is None or write.called + write.patience > self.now)
+            and not write.gives_up  # who does at this very moment may not have come to tell so yet
             and not any(
                 other.object == write.object and other.ended >= self.now and other.number < write.number
                 for other in self.writes.values()
@@ -130,8 +130,13 @@ class Life:
             data=json.dumps({"status": {number: True, "last": write.number}}).encode(),
         )  # fmt: skip
         call = asyncio.ensure_future(self.exchange.call(request, deadline=1000.0))
+
+        def give_up():
+            write.gives_up = True
+            call.cancel()
+
         if write.patience is not None:
-            asyncio.get_running_loop().call_later(write.patience, call.cancel)
+            asyncio.get_running_loop().call_later(write.patience, give_up)
         try:
             answer = await call
         except asyncio.CancelledError:
