@@ -62,13 +62,19 @@ class CycleRecorder:
         #: Shards of which something was not kept: only a base makes what follows of use again.
         self._cut_off: set[str] = set()
 
-    async def run(self) -> None:
-        """Record until cancelled; where nothing is to be recorded, remove what was, and end."""
+    async def run(self, opened: asyncio.Event) -> None:
+        """Record until cancelled; where nothing is to be recorded, remove what was, and end.
+
+        Cycles are followed, and what waits is looked at, before the store is ``opened``: who looks on, and
+        who waits for verdicts, need none.
+        """
         if not self._settings.replay_retention:
+            await opened.wait()
             await self._state.until_answered(lambda: recordings.clear(self._database))
             return
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow(), name="follow cycles")
+            await opened.wait()
             tasks.create_task(self._write(), name="write cycles")
             tasks.create_task(self._keep_house(), name="forget cycles")
 

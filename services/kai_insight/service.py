@@ -156,10 +156,26 @@ class Recording:
 
     async def run(self, term: Term) -> None:
         """Record until cancelled. What there was no room for is made up for by beginning anew."""
-        with self._told(), self._live.led():
+        with self._told(), self._live.led(), self._verdicts.found():
             while True:
-                store = await self.state.until_answered(lambda: open_store(self._database))
-                await self._record(store, term)
+                opened = asyncio.Event()
+                async with asyncio.TaskGroup() as tasks:
+                    following = tasks.create_task(self._cycles().run(opened), name="record cycles")
+                    store = await self.state.until_answered(lambda: open_store(self._database))
+                    opened.set()
+                    await self._record(store, term)
+                    following.cancel()
+
+    def _cycles(self) -> CycleRecorder:
+        return CycleRecorder(
+            self._host.client,
+            self._settings,
+            database=self._database,
+            state=self.state,
+            metrics=self._replays,
+            verdicts=self._verdicts,
+            live=self._live,
+        )
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -192,30 +208,19 @@ class Recording:
             looking=lambda: follower.begun,
             left=term.left,
         )
-        cycles = CycleRecorder(
-            self._host.client,
-            settings,
-            database=self._database,
-            state=self.state,
-            metrics=self._replays,
-            verdicts=self._verdicts,
-            live=self._live,
-        )
         self._host.health.add("synced", lambda: follower.begun)
         try:
-            with self._verdicts.found():
-                await self._together(follower, writer, cycles)
+            await self._together(follower, writer)
         finally:
             self._metrics.lost.inc(buffer.refused)
             self._host.health.remove("synced")
 
-    async def _together(self, follower: Recorder, writer: Writer, cycles: CycleRecorder) -> None:
+    async def _together(self, follower: Recorder, writer: Writer) -> None:
         """Until the writer ends."""
         async with asyncio.TaskGroup() as tasks:
             beside = [
                 tasks.create_task(follower.run(), name="record"),
                 tasks.create_task(writer.keep_house(), name="keep house"),
-                tasks.create_task(cycles.run(), name="record cycles"),
             ]
             await writer.run()
             for task in beside:

@@ -353,8 +353,10 @@ def test_a_kind_may_be_named_with_its_group(kubeconfig: Path, asked: str, said: 
         ),
         (
             "pod deploi/x",
-            "'deploi' is no kind of object here; did you mean 'deploy/x' or 'pod/x --namespace=deploi'? "
-            "see kubectl api-resources",
+            (
+                "'deploi' is no kind of object here; did you mean 'deploy/x' or 'pod/x --namespace=deploi'? "
+                "see kubectl api-resources"
+            ),
         ),
         ("queue/Q", "there is no queue 'Q'; did you mean 'q'? see kai get queues"),
         ("pod/pp", "pod default/pp does not exist; did you mean 'p'? see kubectl get pods -n default"),

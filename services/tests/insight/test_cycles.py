@@ -74,8 +74,16 @@ def kept(store):
     return [(each.number, each.base) for each in recordings.find(store.database, WANTED)]
 
 
-async def running(recorder, work):
-    task = asyncio.create_task(recorder.run())
+@pytest.fixture
+def opened():
+    """The store was, unless a test says something else."""
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+async def running(recorder, work, opened):
+    task = asyncio.create_task(recorder.run(opened))
     try:
         await work
     finally:
@@ -83,7 +91,7 @@ async def running(recorder, work):
         await asyncio.wait([task])
 
 
-async def test_what_a_scheduler_tells_is_kept_and_decided_again(scheduler, recorder, store, registry):
+async def test_what_a_scheduler_tells_is_kept_and_decided_again(scheduler, recorder, store, registry, opened):
     recording = Recording()
     for entry in (recording.base(), recording.cycle(), recording.cycle()):
         scheduler.told.put_nowait(entry)
@@ -92,11 +100,11 @@ async def test_what_a_scheduler_tells_is_kept_and_decided_again(scheduler, recor
         await eventually(lambda: kept(store), lambda found: found == [(0, True), (1, False), (2, False)])
         await eventually(lambda: registry.get_sample_value("kai_replay_cycles_total"), lambda n: n == 2)
 
-    await running(recorder(), look())
+    await running(recorder(), look(), opened)
 
 
 async def test_what_there_is_no_room_for_while_the_store_is_away_is_missing_up_to_the_next_base(
-    scheduler, recorder, store, registry, monkeypatch
+    scheduler, recorder, store, registry, monkeypatch, opened
 ):
     recording = Recording()
     entries = [recording.base(), recording.cycle(), recording.cycle(), recording.base(), recording.cycle()]
@@ -118,11 +126,27 @@ async def test_what_there_is_no_room_for_while_the_store_is_away_is_missing_up_t
             scheduler.told.put_nowait(entry)
         await eventually(lambda: kept(store), lambda found: found == [(2, True), (3, False)])
 
-    await running(recorder(replay_check=False), look())
+    await running(recorder(replay_check=False), look(), opened)
 
 
-async def test_where_nothing_is_to_be_recorded_what_was_is_removed(scheduler, recorder, store):
+async def test_cycles_are_followed_before_the_store_is_opened_and_kept_from_then_on(
+    scheduler, recorder, store, registry
+):
+    recording, opened = Recording(), asyncio.Event()
+
+    async def look():
+        for entry in (recording.base(), recording.cycle()):
+            scheduler.told.put_nowait(entry)
+        await eventually(lambda: registry.get_sample_value("kai_replay_cycles_total"), lambda n: n == 1)
+        assert kept(store) == []
+        opened.set()
+        await eventually(lambda: kept(store), lambda found: found == [(0, True), (1, False)])
+
+    await running(recorder(), look(), opened)
+
+
+async def test_where_nothing_is_to_be_recorded_what_was_is_removed(scheduler, recorder, store, opened):
     recording = Recording()
     recordings.add(store.database, [recording.base(), replace(recording.cycle(), at=0.0)])
-    await recorder(replay_retention=0).run()
+    await recorder(replay_retention=0).run(opened)
     assert kept(store) == []

@@ -180,6 +180,9 @@ async def test_a_store_that_is_away_is_told_and_costs_only_time(cluster, tmp_pat
         )
         await cluster.pod("early")
         assert await cluster.bound("early") == ["n1"]
+        await eventually(
+            lambda: host.metrics.get_sample_value("kai_replay_cycles_total"), lambda value: value >= 1
+        )
         await asyncio.to_thread(folder.mkdir)
         await recording(host)
         database = open_database(url)
