@@ -24,6 +24,8 @@ PROGRAM: Final = ("python", "-m", "kai_scaling_pod")
 _ELASTIC: Final = ("cpu", "memory", "ephemeral-storage")
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+#: Of a term: labels of the pod that says it.
+_KEYS: Final = ("matchLabelKeys", "mismatchLabelKeys")
 _SECURITY: Final[dict[str, Any]] = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -89,7 +91,11 @@ class ScalingTemplate:
 
 
 def _affinity(affinity: Json | None, namespace: str) -> Json:
-    """The same affinity, said from another namespace: what names none means the pod's own."""
+    """The same affinity, said by another pod from another namespace.
+
+    What names no namespace means the pod's own. Keys to match stand for labels of who says it; the API server
+    has put those into the selectors already, and would again where both pods have such a label.
+    """
     said = dict(affinity or {})
     for kind in ("podAffinity", "podAntiAffinity"):
         if not isinstance(said.get(kind), dict):
@@ -106,9 +112,10 @@ def _affinity(affinity: Json | None, namespace: str) -> Json:
 
 
 def _of_namespace(term: Json, namespace: str) -> Json:
-    if term.get("namespaces") or term.get("namespaceSelector") is not None:
-        return term
-    return {**term, "namespaces": [namespace]}
+    said = {key: value for key, value in term.items() if key not in _KEYS}
+    if not said.get("namespaces") and said.get("namespaceSelector") is None:
+        said["namespaces"] = [namespace]
+    return said
 
 
 def _resources(waiting: WaitingPod) -> dict[str, ResourceList]:

@@ -75,6 +75,17 @@ def test_what_it_is_to_be_near_or_far_from_is_in_the_namespace_of_its_pod(build)
     }
 
 
+def test_labels_that_are_compared_are_those_of_its_pod_and_not_its_own(build):
+    """As the API server leaves a term: the value is in the selector, and the key stays beside it."""
+    value = {"key": "app", "operator": "In", "values": ["trainer"]}
+    term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [value]}}
+    kind = {"requiredDuringSchedulingIgnoredDuringExecution": [{**term, "matchLabelKeys": ["app"]}]}
+    spec = TEMPLATE.manifest(build.waiting(affinity={"podAffinity": kind}), "p")["spec"]
+    assert spec["affinity"]["podAffinity"] == {
+        "requiredDuringSchedulingIgnoredDuringExecution": [{**term, "namespaces": ["team"]}]
+    }
+
+
 def test_it_names_its_pod_and_runs_nothing_that_could_do_harm(build):
     manifest = TEMPLATE.manifest(build.waiting("p"), "team-p")
     assert manifest["metadata"]["labels"] == {
