@@ -35,6 +35,8 @@ class _Reader:
         self.broken = False
 
     def put(self, entry: Entry) -> None:
+        if self.broken:  # and his stream has not come to end yet
+            return
         self._waiting.append(entry)
         self._size += len(entry.data)
         if self._size > MOST_WAITING_BYTES:

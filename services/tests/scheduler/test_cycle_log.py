@@ -94,6 +94,15 @@ async def test_who_listens_is_told_by_the_end_that_a_cycle_is_missing(term):
         assert [entry async for entry in stream] == []
 
 
+async def test_no_cycle_follows_the_one_that_is_missing_before_the_end_is_read(term):
+    stream = term.log.watch(base_seconds=100)
+    await read(stream, 1)
+    term.log.interrupt()
+    await term.cycle(number=1)
+    async with within("it ends"):
+        assert [entry async for entry in stream] == []
+
+
 async def test_who_does_not_read_has_to_begin_anew_and_costs_no_more_memory(term, monkeypatch):
     monkeypatch.setattr(cycles, "MOST_WAITING_BYTES", 50)
     stream = term.log.watch(base_seconds=100)
