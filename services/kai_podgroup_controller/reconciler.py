@@ -97,15 +97,15 @@ class Reconciler:
         if outcome is not None:
             self._announce(group, outcome)
         waits: list[float] = []
-        refused: errors.ApiError | None = None
+        refused: errors.KubeError | None = None
         for part in (self._status, self._timestamps, self._pods):
             try:
                 wait = await part(group, outcome) or 0.0
             except errors.NotFound:
                 # Deleted meanwhile; the watch will say so.
                 return None
-            except errors.ApiError as error:
-                # One part that breaks a rule, or whose webhook is away, keeps no other from users.
+            except (errors.ApiError, errors.DeadlineExceeded) as error:
+                # One part that breaks a rule, or whose webhook is away or hangs, keeps no other from users.
                 refused = refused or error
             else:
                 waits += [wait] if wait > 0 else []

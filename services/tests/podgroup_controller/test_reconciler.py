@@ -510,7 +510,11 @@ async def test_a_pod_that_could_not_be_told_why_it_waits_is_told_later(build, fa
 @pytest.mark.parametrize("refused", ["podgroups/status", "podgroups"])
 @pytest.mark.parametrize(
     "failure",
-    [errors.Invalid("it breaks a rule", status=422), errors.ServerError("webhook away", status=500)],
+    [
+        errors.Invalid("it breaks a rule", status=422),
+        errors.ServerError("webhook away", status=500),
+        errors.DeadlineExceeded("webhook hangs"),
+    ],
 )
 async def test_what_is_refused_of_a_group_keeps_nothing_else_from_its_users(build, refused, failure):
     async with World(build) as world:
