@@ -14,6 +14,7 @@ import structlog
 from kai.kube.client import KubeClient
 from kai.model.decisions import BindDecision, CycleResult, Eviction
 from kai.model.ids import PodUid
+from kai.model.pauses import doubled
 from kai.runtime import FatalError
 from kai.session.cache import InFlightDecision, Publication
 from kai.session.publisher import SessionPublisher
@@ -39,6 +40,7 @@ from kai_scheduler.idle_claims import give_back
 from kai_scheduler.metrics import SchedulerMetrics
 from kai_scheduler.pace import Pace
 from kai_scheduler.refusals import RefusalWatch
+from kai_scheduler.retries import Retries
 from kai_scheduler.sessions import KEPT_SECONDS, SessionLog, is_pending
 from kai_scheduler.settings import SchedulerSettings
 from kai_scheduler.snapshots import Snapshots
@@ -47,8 +49,6 @@ from kai_scheduler.troubles import Troubles
 
 #: How long a new leader waits for a binder that may tell what it still does for the last one.
 FIRST_BINDER_SECONDS: Final = 2.0
-#: How long a pod whose bind failed waits for the next one, in periods; it begins with one and doubles.
-RETRY_AT_MOST_PERIODS: Final = 16.0
 #: After a cycle that failed whoever was set aside: until the next, at first, doubling, and at most.
 PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
@@ -120,8 +120,7 @@ class Leadership:
         self._pending: set[str] = set()
         metrics.pending.set_function(lambda: len(self._pending))
         self._decided_at: dict[str, float] = {}
-        #: Binds of a pod (uid) that failed in a row.
-        self._failures: dict[str, int] = {}
+        self._retries = Retries(period=settings.schedule_period)
 
     async def run(self) -> None:
         """Decide until cancelled."""
@@ -166,7 +165,7 @@ class Leadership:
                 self._troubles.note("cycle", error)
                 if failures >= FAILURES_IN_A_ROW:
                     raise FatalError("cycles fail one after the other; starting afresh may help") from error
-                pause = min(PAUSE_SECONDS * 2.0 ** (failures - 1), LONGEST_PAUSE_SECONDS)
+                pause = doubled(PAUSE_SECONDS, failures - 1, most=LONGEST_PAUSE_SECONDS)
                 timer = not_before = loop.time() + pause
                 continue
             failures, ended = 0, loop.time()
@@ -292,7 +291,7 @@ class Leadership:
             self._metrics.bind_latency.observe((self._clock() - decided_at) * 1000)
         self._metrics.binds.labels("bound" if bound else "failed").inc()
         if bound:
-            self._failures.pop(uid, None)
+            self._retries.bound(uid)
             self._changes.note(BindDone(uid), Urgency.SOON)
             return
         pod = f"{decision.pod.namespace}/{decision.pod.name}"
@@ -304,12 +303,7 @@ class Leadership:
 
         Until then it keeps its place: a reason that lasts must not cost the API server a bind each second.
         """
-        if self._failures and uid not in self._changes.waiting_since:
-            self._failures = {
-                uid: n for uid, n in self._failures.items() if uid in self._changes.waiting_since
-            }
-        failures = self._failures[uid] = self._failures.get(uid, 0) + counts
-        delay = min(2.0**failures / 2, RETRY_AT_MOST_PERIODS) * self._settings.schedule_period
+        delay = self._retries.failed(uid, counts=counts, waiting=self._changes.waiting_since)
         asyncio.get_running_loop().call_later(delay, self._changes.note, BindFailed(uid))
 
     def _evicted(self, eviction: Eviction) -> None:

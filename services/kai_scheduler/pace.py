@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from kai.model.pauses import doubled
+
 #: The longest rest in busy times, after cycles that decided something and after others.
 BUSY_SECONDS: Final = 0.1
 QUIET_SECONDS: Final = 0.25
@@ -31,5 +33,5 @@ class Pace:
         took = ended - started
         if gave_way:
             return BUSY_SECONDS
-        doubled = took * 2.0 ** min(self._in_a_row, 32)
-        return max(min(took, self._longest), min(doubled, BUSY_SECONDS if decided else QUIET_SECONDS))
+        rest = doubled(took, self._in_a_row, most=BUSY_SECONDS if decided else QUIET_SECONDS)
+        return max(min(took, self._longest), rest)

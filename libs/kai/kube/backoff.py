@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from kai.model.pauses import doubled
+
 
 @dataclass(slots=True, kw_only=True)
 class Backoff:
@@ -20,8 +22,7 @@ class Backoff:
 
     def next(self) -> float:
         """Count one more failure and return how long to wait for it."""
-        # Beyond 2**32 the maximum has long been reached; unbounded powers would only overflow.
-        delay = min(self.maximum, self.initial * 2.0 ** min(self.failures, 32))
+        delay = doubled(self.initial, self.failures, most=self.maximum)
         self.failures += 1
         return delay * (1.0 - self.jitter * random.random())  # noqa: S311 (spreading, not secrecy)
 

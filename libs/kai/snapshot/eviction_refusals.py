@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kai.model.ids import PodUid
+from kai.model.pauses import doubled
 
 #: How long it is left alone first, for a budget may allow it soon; it doubles each time.
 FIRST_SECONDS: Final = 5.0
@@ -40,7 +41,7 @@ class EvictionRefusals:
         """A pod was not let go; it is left alone for twice as long as the last time, up to a bound."""
         known = self._known.get(pod)
         times = known.times + 1 if known is not None else 1
-        seconds = min(FIRST_SECONDS * 2.0 ** min(times - 1, 30), LONGEST_SECONDS)
+        seconds = doubled(FIRST_SECONDS, times - 1, most=LONGEST_SECONDS)
         self._known[pod] = Refusal(times, now + seconds, why)
 
     def forget(self, pod: PodUid) -> None:

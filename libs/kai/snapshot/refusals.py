@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kai.model.pauses import doubled
+
 #: So many refusals in a row close a node.
 IN_A_ROW: Final = 3
 #: So many namespaces to which it is closed close a node to all.
@@ -50,7 +52,7 @@ class Refusals:
         record.in_a_row += 1
         if record.in_a_row < IN_A_ROW:
             return 0.0
-        seconds = min(FIRST_SECONDS * 2**record.closings, LONGEST_SECONDS)
+        seconds = doubled(FIRST_SECONDS, record.closings, most=LONGEST_SECONDS)
         record.closings += 1
         record.closed_until = now + seconds
         return record.closed_until

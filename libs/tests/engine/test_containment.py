@@ -15,6 +15,7 @@ from kai.config import PluginOption
 from kai.engine import Engine
 from kai.engine import engine as engines
 from kai.engine.actions import stalegangeviction
+from kai.engine.containment import cycles
 from kai.engine.explain import outcomes as found
 from kai.engine.framework import allocation as placing
 from kai.engine.framework.session import Session
@@ -22,6 +23,7 @@ from kai.engine.framework.statement import Statement
 from kai.engine.plugins import OPENERS
 from kai.engine.plugins.elastic import Elastic
 from kai.model.decisions import Outcome
+from kai.model.faults import SET_ASIDE, Fault
 from kai.model.objects import SubGroup
 from kai.snapshot import codec
 from kai.snapshot.ledger.charges import QueueCharges
@@ -162,6 +164,11 @@ def test_what_is_set_aside_is_tried_again_after_a_pause_that_grows() -> None:
     result = engine.run(state, NOW + 10_000)
     assert sorted(bound(result)) == ["poison-0"]
     assert result.faults == ()
+
+
+def test_what_has_failed_for_weeks_is_due_as_late_as_ever() -> None:
+    fault = Fault(kind="PodGroup", key=POISON, uid="poison", reason=SET_ASIDE, message="failed")
+    assert cycles._Aside(fault, 5000, NOW).due == NOW + cycles.LONGEST_PAUSE_SECONDS
 
 
 def test_after_the_clock_went_back_it_is_tried_again_as_if_it_had_failed_then() -> None:

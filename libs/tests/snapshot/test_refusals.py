@@ -49,6 +49,14 @@ def test_each_time_it_is_closed_for_longer_until_a_pod_runs():
     assert refuse(refusals, now=now) == now + FIRST_SECONDS
 
 
+def test_one_that_refuses_for_weeks_stays_closed_as_long_each_time():
+    refusals, now = Refusals(), NOW
+    refuse(refusals, times=IN_A_ROW - 1)
+    for _ in range(3000):
+        now = refuse(refusals, times=1, now=now)
+    assert refuse(refusals, times=1, now=now) == now + LONGEST_SECONDS
+
+
 def test_no_namespace_alone_closes_a_node_to_others():
     refusals = Refusals()
     refuse(refusals, "a", times=100)

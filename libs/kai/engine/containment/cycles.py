@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 from kai.engine.containment.blame import Suspect, suspects
 from kai.model.decisions import CycleResult
 from kai.model.faults import SET_ASIDE, Fault
+from kai.model.pauses import doubled
 from kai.snapshot.kinds import object_uid
 from kai.snapshot.rows import Job
 from kai.snapshot.state import ClusterState, Kind
@@ -56,7 +57,7 @@ class _Aside:
     @property
     def due(self) -> float:
         """When it is tried again though nothing changed."""
-        return self.failed_at + min(PAUSE_SECONDS * 2.0 ** (self.failures - 1), LONGEST_PAUSE_SECONDS)
+        return self.failed_at + doubled(PAUSE_SECONDS, self.failures - 1, most=LONGEST_PAUSE_SECONDS)
 
     @property
     def due_if_changed(self) -> float:

@@ -25,6 +25,7 @@ import msgspec
 from kai.config import SEARCHING
 from kai.engine.reasons import Unschedulable
 from kai.model.ids import PodGroupKey
+from kai.model.pauses import doubled
 from kai.snapshot.rows import Job
 
 #: What each cycle may spend on searches, whoever waits: as much as on all else, within these bounds.
@@ -76,8 +77,7 @@ class _Pass:
 
     def stretch(self, job: PodGroupKey) -> float:
         """Seconds that the next search of a job may take."""
-        # 32 is far beyond the longest; a power of thousands would be no float.
-        return min(FIRST_STRETCH_SECONDS * 2.0 ** min(self.stopped.get(job, 0), 32), LONGEST_STRETCH_SECONDS)
+        return doubled(FIRST_STRETCH_SECONDS, self.stopped.get(job, 0), most=LONGEST_STRETCH_SECONDS)
 
     def end(self) -> None:
         """It is over: the next cycle begins another one."""
