@@ -148,6 +148,7 @@ class SessionCache:
             SNAPSHOT_TTL_SECONDS,
             SNAPSHOTS_KEPT,
             f"{self.keys.prefix}snap:",
+            HISTORY_SECONDS,
         ]
         for decision_id, decision in publication.in_flight.items():
             arguments += [decision_id, msgspec.json.encode(decision)]

@@ -2,6 +2,7 @@
 -- KEYS: head, sessions, inflight, snaps, and the new snapshot's key
 -- ARGV: epoch, version, digest, update, decisions, stream length, oldest stream id,
 --       snapshot ('' for none), time to live in s, snapshots to keep, prefix of snapshot keys,
+--       time for which sessions are kept in s,
 --       id and JSON pairs of what is in flight...
 local epoch, version = tonumber(ARGV[1]), tonumber(ARGV[2])
 local head_epoch = tonumber(redis.call('HGET', KEYS[1], 'epoch') or '0') or 0
@@ -42,11 +43,13 @@ if ARGV[8] ~= '' then
   redis.call('HSET', KEYS[1], 'snapshot', ARGV[2])
 end
 redis.call('DEL', KEYS[3])
-for index = 12, #ARGV, 2 do
+for index = 13, #ARGV, 2 do
   redis.call('HSET', KEYS[3], ARGV[index], ARGV[index + 1])
 end
 redis.call('XTRIM', KEYS[2], 'MINID', '~', ARGV[7])
 redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[6], '*',
   'version', ARGV[2], 'epoch', ARGV[1], 'update', ARGV[4], 'decisions', ARGV[5])
+-- Of a shard that is gone nobody publishes again.
+redis.call('EXPIRE', KEYS[2], ARGV[12])
 redis.call('HSET', KEYS[1], 'version', ARGV[2], 'epoch', ARGV[1], 'digest', ARGV[3])
 return 1

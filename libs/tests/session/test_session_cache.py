@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from deadlines import eventually
-from kai.session.cache import Head, InFlightDecision, Publication, SessionCache
+from kai.session.cache import HISTORY_SECONDS, Head, InFlightDecision, Publication, SessionCache
 from kai.session.errors import CacheUnavailable, Fenced, RedisServerMissing
 from kai.session.publisher import WAITING_AT_MOST, PublisherMetrics, SessionPublisher
 from kai.session.server import find_redis_server, redis_server
@@ -111,6 +111,13 @@ async def test_only_the_last_three_snapshots_are_kept_and_they_expire(cache):
     kept = [version for version in range(1, 6) if await cache.snapshot(version) is not None]
     assert kept == [3, 4, 5]
     assert 0 < await cache.connection.ttl(cache.keys.snapshot(5)) <= 3600
+
+
+async def test_sessions_of_a_shard_that_publishes_no_more_expire(cache):
+    for version in (1, 2):
+        await cache.publish(a_publication(version))
+        assert 0 < await cache.connection.ttl(cache.keys.sessions) <= HISTORY_SECONDS
+        await cache.connection.persist(cache.keys.sessions)
 
 
 async def test_a_session_without_a_snapshot_leaves_the_last_one_in_place(cache):
