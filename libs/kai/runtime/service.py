@@ -162,10 +162,17 @@ def run(service: Service) -> None:
 def freeze_garbage() -> None:
     """Take everything alive now out of garbage collection.
 
-    To be called once the caches are warm: a full collection would otherwise walk them all, for nothing.
+    To be called once the caches are warm: a full collection would otherwise walk them all, for nothing. What
+    was taken out before is looked at once more, as the caches of a term that was lost are.
     """
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
+
+
+def thaw_garbage() -> None:
+    """Let garbage collection look at everything again: a term has ended, and its caches with it."""
+    gc.unfreeze()
 
 
 async def _run(service: Service) -> int:

@@ -1,6 +1,7 @@
 """The service between an API server that keeps objects and a scheduler that publishes sessions."""
 
 import asyncio
+import gc
 from contextlib import asynccontextmanager
 
 import pytest
@@ -214,6 +215,12 @@ async def test_only_the_leader_works_and_the_next_one_takes_over(api, admin, tmp
         await admin.create(PODS, a_pod(), namespace="team")
         await bind(admin, "worker")
         await until_status(admin, lambda status: "resourcesStatus" in status)
+
+
+async def test_what_a_term_kept_may_be_collected_when_it_is_over(api, admin, tmp_path):
+    async with controller(str(api.write_kubeconfig(tmp_path / "own"))):
+        await eventually(gc.get_freeze_count, lambda count: count > 0)
+    assert gc.get_freeze_count() == 0
 
 
 async def test_trouble_with_the_server_delays_but_loses_nothing(api, admin, build, tmp_path):
