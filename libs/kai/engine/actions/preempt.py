@@ -47,8 +47,7 @@ class _Preempt:
                 return modest
         if self._lowest_priority(job.queue) >= job.priority:
             return Unschedulable(Reason.POD_SCHEDULING_ERRORS, NO_ROOM)
-        quotas = self.session.plugins.quotas
-        return next((why for each in quotas if (why := each.refuse_for_good(job, tasks)) is not None), None)
+        return self.session.refused_for_good(job, tasks)
 
     def _lowest_priority(self, queue: Queue) -> int:
         """Of all jobs of a queue, whether they run or not: so it is worked out once."""

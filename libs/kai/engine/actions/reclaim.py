@@ -49,8 +49,8 @@ class _Reclaim:
         return True
 
     def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
-        del job, tasks
-        return None
+        # Whoever may be evicted counts in no quota; a failed search would speak for jobs that may be, too.
+        return self.session.refused_for_good(job, tasks)
 
     def victims(self, job: Job, tasks: list[Task], rules: VictimRules) -> VictimSource:
         del tasks

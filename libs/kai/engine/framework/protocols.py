@@ -295,7 +295,7 @@ class Quota(ABC):
     def refuse_for_good(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
         """Why a chunk could not be placed whichever preemptible jobs gave up their places; None if it could.
 
-        Called before victims in the job's own queue are searched, once at most for each job that waits.
+        Called before victims are searched, once at most for each job that waits and action.
         """
 
 

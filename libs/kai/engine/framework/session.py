@@ -423,6 +423,13 @@ class Session:
                 return why
         return None
 
+    def refused_for_good(self, job: Job, tasks: Sequence[Task]) -> Unschedulable | None:
+        """Why a chunk could not be placed whoever else gave up a place; None if it could. Nothing changes."""
+        for each in self.plugins.quotas:
+            if (why := each.refuse_for_good(job, tasks)) is not None:
+                return why
+        return None
+
     def stands_for_alike(self, job: Job) -> bool:
         """Whether those that are alike find no place where a job finds none; nothing changes in between."""
         task = only_task(job)

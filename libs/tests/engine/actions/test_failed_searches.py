@@ -126,6 +126,20 @@ def test_who_demands_the_same_and_means_something_else_is_searched_for(
     assert (found.evicts, found.waits) == ({"low"}, {"second": "n0"})
 
 
+def test_who_may_not_run_beyond_a_quota_above_its_queue_silences_nobody_who_may_go_again() -> None:
+    state = a_state(
+        [a_queue("d", gpu=4), a_queue("a", parent="d", gpu=4), a_queue("b", parent="d", gpu=4)],
+        [a_queue("z", gpu=0), a_queue("z1", parent="z", gpu=0)],
+        a_node("n0", gpus=8),
+        a_single("builds", queue="b", on="n0", gpus=4, priority="build"),
+        [a_single(f"borrows-{number}", queue="z1", on="n0", gpus=1) for number in range(4)],
+        a_single("first", queue="a", gpus=1, priority="build", created=1),
+        a_single("second", queue="a", gpus=1, created=2),
+    )
+    found = decided(state, config("allocate", "reclaim"))
+    assert (len(found.evicts), found.waits) == (1, {"second": "n0"})
+
+
 def test_a_node_closed_to_one_namespace_is_taken_by_another() -> None:
     state = a_state(
         a_node("n0", gpus=4),
