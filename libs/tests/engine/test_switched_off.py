@@ -276,6 +276,23 @@ def test_of_shared_devices_one_is_chosen_only_while_the_plugin_is_on(
     assert told == [("b",), ("a",)]
 
 
+def test_a_promise_that_lapsed_counts_no_more() -> None:
+    """Cycle one promises n1, which is lost before it is free; then n0, which packs better, has room too."""
+    state = a_state(
+        [a_node("n0", gpus=1), a_node("n1", gpus=4)],
+        a_job("stays", gpus=1, on="n0"),
+        a_job("ends", gpus=4, on="n1", deleted=NOW - 1),
+        a_job("job", gpus=1),
+    )
+    assert decided(state).waits == {"job-0": "n1"}
+    state.apply(Kind.NODE, a_node("n1", gpus=4, ready=False))
+    assert decided(state, now=NOW + 1).waits == {}
+    state.remove(Kind.POD, "default/stays-0")
+    state.remove(Kind.POD, "default/ends-0")
+    state.apply(Kind.NODE, a_node("n1", gpus=4))
+    assert decided(state, now=NOW + 2).binds == {"job-0": "n0"}
+
+
 def test_a_promised_node_counts_only_while_nominatednode_is_on() -> None:
     """Cycle one promises n1, which is being emptied; then n0, which packs better, has room as well."""
     found = []

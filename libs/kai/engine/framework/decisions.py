@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace as replace_fields
@@ -295,6 +295,7 @@ class Decisions:
     def close(self) -> None:
         """Take back what only a cycle knows: placements on resources that are still being released."""
         self._messages.clear()  # each knows whom it was made for, and so the session
+        self._forget_promises({each.pod.uid for each in self.nominations})
         promised = [each.pod.pod_group for each in self.nominations]
         PROMISED.put(self._state.kept, tuple(dict.fromkeys(promised)))
         for task in self._pipelined.values():
@@ -308,3 +309,13 @@ class Decisions:
             if not evicting:
                 self._state.unpromised(task)
         self._pipelined.clear()
+
+    def _forget_promises(self, renewed: Container[PodUid]) -> None:
+        """What the cycle before foresaw counts no more where this one has not foreseen it again."""
+        for key in PROMISED.of(self._state.kept):
+            job = self._state.jobs.get(key)
+            for pod_set in job.pod_sets.values() if job is not None else ():
+                for task in pod_set.tasks.values():
+                    said = task.facts.nominated if task.facts is not None else ""
+                    if task.nominated != said and task.uid not in renewed:
+                        self._nominate(task, said)
