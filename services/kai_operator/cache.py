@@ -36,16 +36,17 @@ class Cache:
         """While an object is written, and until the answer is taken in."""
         return self._endings.writing(str(ref))
 
-    def take(self, manifest: Manifest) -> None:
+    def take(self, manifest: Manifest, *, listed: bool = False) -> None:
         """Take in an object, unless it is gone by now, or older than what is known.
 
-        What we wrote comes in here first.
+        What we wrote comes in here first. What was ``listed`` just now counts though it is older.
         """
         ref = ref_of(manifest)
         if self._endings.has_ended(str(ref), _uid(manifest)):
             return
         known = self._objects.get(ref)
-        if known is None or _uid(known) != _uid(manifest) or version_of(known) <= version_of(manifest):
+        newer = known is None or _uid(known) != _uid(manifest) or version_of(known) <= version_of(manifest)
+        if listed or newer:
             self._objects[ref] = manifest
 
     def forget(self, manifest: Manifest) -> None:
@@ -65,7 +66,7 @@ class Cache:
             if isinstance(change, Upserted):
                 # A list says its kind once, and its items do not.
                 manifest = {"apiVersion": resource.api_version, "kind": resource.kind, **change.obj}
-                self.take(manifest)
+                self.take(manifest, listed=change.listed)
                 self._changed(manifest)
             elif isinstance(change, Removed):
                 namespace, _, name = change.obj_key.rpartition("/")

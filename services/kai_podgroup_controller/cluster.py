@@ -89,7 +89,7 @@ class Cluster:
     def group_sink(self, change: Change[PodGroup]) -> None:
         """Take in a change of a pod group."""
         if isinstance(change, Upserted):
-            self.take_group(change.obj)
+            self.take_group(change.obj, listed=change.listed)
             self._concern(change.obj.key)
         elif isinstance(change, Removed):
             self.groups.pop(change.obj_key, None)
@@ -103,7 +103,7 @@ class Cluster:
     def pod_sink(self, change: Change[PodRecord]) -> None:
         """Take in a change of a pod."""
         if isinstance(change, Upserted):
-            self.take_pod(change.obj)
+            self.take_pod(change.obj, listed=change.listed)
         elif isinstance(change, Removed):
             old = self.pods.pop(change.obj_key, None)
             if old is not None:
@@ -170,19 +170,20 @@ class Cluster:
                 self._concern(key)
 
     # --- objects -------------------------------------------------------------------------------
-    def take_group(self, group: PodGroup) -> None:
-        """Take in a pod group, unless it is older than what is known."""
+    def take_group(self, group: PodGroup, *, listed: bool = False) -> None:
+        """Take in a pod group, unless it is older than what is known and was not ``listed`` just now."""
         facts = watched_group(group, node_pool_label_key=self._node_pool_label_key)
         known = self.groups.get(facts.key)
-        if known is None or known.uid != facts.uid or known.resource_version <= facts.resource_version:
+        newer = known is None or known.uid != facts.uid or known.resource_version <= facts.resource_version
+        if listed or newer:
             self.groups[facts.key] = facts
 
-    def take_pod(self, pod: PodRecord) -> None:
-        """Take in a pod, unless it is older than what is known."""
+    def take_pod(self, pod: PodRecord, *, listed: bool = False) -> None:
+        """The same for a pod."""
         facts = watched_pod(pod)
         old = self.pods.get(facts.key)
         if old is not None:
-            if old.uid == facts.uid and old.resource_version > facts.resource_version:
+            if not listed and old.uid == facts.uid and old.resource_version > facts.resource_version:
                 return
             self._leave(old)
             if old.group != facts.group:

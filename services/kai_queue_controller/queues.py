@@ -31,7 +31,7 @@ class QueueBook:
         old = self.by_name.get(name)
         if isinstance(change, Removed):
             self.by_name.pop(name, None)
-        elif old is None or not _is_older(change.obj, old):
+        elif change.listed or old is None or not _is_older(change.obj, old):
             self.by_name[name] = change.obj
         self._tell(old, self.by_name.get(name))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
@@ -45,10 +45,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Upserted(Generic[T]):
-    """The object exists and looks so; ``old_known`` tells whether it was told before."""
+    """The object exists and looks so; ``old_known`` tells whether it was told before.
+
+    What is ``listed`` counts though something newer is known: so it is where the server's store was restored.
+    """
 
     obj: T
     old_known: bool
+    listed: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +441,7 @@ class Reflector(Generic[T]):
         key, uid, version = self._identify(obj)
         known = self._know(key, uid)
         try:
-            self._sink(Upserted(obj, known))
+            self._sink(Upserted(obj, known, listed=self._listing is not None))
         except Exception as error:  # noqa: BLE001 (whatever one object does to a sink is that object's matter)
             _log.exception("object cannot be taken in", resource=self.resource.plural, object=key)
             self._sink(Unreadable(key, uid, f"{type(error).__name__}: {error}"))

@@ -436,6 +436,21 @@ async def test_objects_can_be_followed_as_plain_json(client, server, answers):
     assert told[0] == Upserted(a_pod("a", version=1), False)
 
 
+async def test_what_a_list_tells_is_marked_and_what_happens_afterwards_is_not(client, server, answers):
+    later = event("MODIFIED", a_pod("a", version=10))
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(event("ADDED", a_pod("a", version=9)), bookmark(9, end=True), later, expired()),
+        answers.stream(event("ADDED", a_pod("a", version=3)), bookmark(4, end=True), hold=True),
+    )
+    told = []
+    task = asyncio.create_task(Reflector(client, PODS, dict).run(told.append))
+    await eventually(lambda: told.count(Synced()), lambda times: times == 2)
+    task.cancel()
+    assert [each.listed for each in told if isinstance(each, Upserted)] == [True, False, True]
+
+
 async def test_a_store_finds_objects_by_key_and_by_index(client, server, answers):
     server.script(
         "GET",

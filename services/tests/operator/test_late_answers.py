@@ -97,3 +97,18 @@ def test_what_somebody_changed_before_the_answer_to_our_write_comes_is_what_coun
     assert into["one"]["spec"] == {"enabled": False}
     world.take(at(4, enabled=True))
     assert into["one"]["spec"] == {"enabled": True}
+
+
+def test_what_a_list_tells_counts_though_something_newer_was_known(cache):
+    """As where the store of the API server was restored from a backup."""
+    sink = cache.sink(CONFIG_MAPS)
+
+    def at(version, level):
+        made = a_config_map(level=level)
+        made["metadata"] |= {"uid": "u", "resourceVersion": str(version)}
+        return made
+
+    sink(Upserted(at(1000, "new"), old_known=False))
+    for listed, level in ((False, "new"), (True, "old")):
+        sink(Upserted(at(800, "old"), old_known=True, listed=listed))
+        assert cache.get(ref_of(a_config_map()))["data"] == {"level": level}

@@ -69,3 +69,15 @@ def test_thousands_of_nodes_are_not_each_held_against_all_pods(build):
     cluster.pods = Pods(cluster.pods)
     for number in range(20):
         cluster.node_sink(a_node(f"n{number}"))
+
+
+def test_what_a_list_tells_counts_though_something_newer_was_known(build):
+    """As where the store of the API server was restored from a backup."""
+    cluster = Cluster(node_pool_label_key=names.NODE_POOL_LABEL, concern=lambda group: None)
+    cluster.pod_sink(Upserted(build.pod("a", node="n1", version=1000), False))
+    cluster.group_sink(Upserted(build.group(version=1000), False))
+    for listed, node, version in ((False, "n1", 1000), (True, "n2", 800)):
+        cluster.pod_sink(Upserted(build.pod("a", node="n2", version=800), True, listed=listed))
+        cluster.group_sink(Upserted(build.group(version=800), True, listed=listed))
+        assert cluster.pods["team/a"].node == node
+        assert [group.resource_version for group in cluster.groups.values()] == [version]

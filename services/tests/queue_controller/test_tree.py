@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kai.kube.reflector import Upserted
 from kai.model.objects import PodGroupResources, Queue, QueueStatus
 from kai.model.rules.gpus import whole_gpus
+from kai_queue_controller.queues import QueueBook
 from kai_queue_controller.tree import QueueTotals, Sums, Workloads, status_patch, totals
 
 
@@ -152,3 +154,12 @@ def test_only_differences_are_written(stored, patch):
 def test_gpus_of_all_vendors_count_and_those_of_claims_do_not():
     amounts = {"nvidia.com/gpu": Decimal(2), "amd.com/gpu": Decimal("0.5"), "gpu.nvidia.com": Decimal(7)}
     assert whole_gpus(amounts) == Decimal("2.5")
+
+
+def test_what_a_list_tells_counts_though_something_newer_was_known(build):
+    """As where the store of the API server was restored from a backup."""
+    book = QueueBook()
+    book(Upserted(build.queue("q", parent="new", version=1000), False))
+    for listed, parent in ((False, "new"), (True, "old")):
+        book(Upserted(build.queue("q", parent="old", version=800), True, listed=listed))
+        assert book.by_name["q"].spec.parent_queue == parent
