@@ -8,6 +8,7 @@ from typing import Final
 
 import structlog
 
+from kai.kube.events import EventRecorder
 from kai.kube.lease import Term
 from kai.kube.workqueue import QueueMetrics, WorkQueue
 from kai.operands import read_grants
@@ -51,15 +52,15 @@ class OperatorService:
 
     async def run(self, host: Host) -> None:
         """Wait until we lead, if there are others, and keep the installation as it should be."""
-        metrics = QueueMetrics(host.metrics)
+        metrics, recorder = QueueMetrics(host.metrics), host.recorder(LEASE)
 
         async def work(term: Term | None = None) -> None:
-            await self._work(host, metrics)
+            await self._work(host, metrics, recorder)
 
         lead = host.elector(LEASE).lead(work) if self.settings.leader_elect else work()
         await host.until_stopping(lead)
 
-    async def _work(self, host: Host, metrics: QueueMetrics) -> None:
+    async def _work(self, host: Host, metrics: QueueMetrics, recorder: EventRecorder) -> None:
         """One term of work."""
         queue: WorkQueue[str] = WorkQueue("installation", metrics=metrics, maximum_backoff=10.0)
         synced = asyncio.Event()
@@ -73,7 +74,7 @@ class OperatorService:
             host.client, world, namespace=self.settings.namespace, secrets=self._product.secrets()
         )
         prometheus = PrometheusMonitor(changed)
-        reconciler = self._reconciler(host, world, prometheus)
+        reconciler = self._reconciler(host, world, prometheus, recorder)
         host.health.add("synced", lambda: watching.synced)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -89,7 +90,9 @@ class OperatorService:
             host.health.remove("synced")
             thaw_garbage()
 
-    def _reconciler(self, host: Host, world: World, prometheus: PrometheusMonitor) -> Reconciler:
+    def _reconciler(
+        self, host: Host, world: World, prometheus: PrometheusMonitor, recorder: EventRecorder
+    ) -> Reconciler:
         settings, client = self.settings, host.client
         writer = Writer(client, world.cache)
         return Reconciler(
@@ -99,7 +102,7 @@ class OperatorService:
             namespace=settings.namespace,
             writer=writer,
             vault=Vault(world.cache, writer, settling=self._settling),
-            status=Status(client, host.recorder(LEASE), world.take),
+            status=Status(client, recorder, world.take),
             prometheus=prometheus,
             resync=settings.resync_period,
             clock=lambda: datetime.now(UTC),

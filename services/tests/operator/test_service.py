@@ -787,3 +787,20 @@ async def test_of_several_only_one_works(admin, operator):
         await there(admin, CONFIG_MAPS, "settings")
         lease = await there(admin, LEASES, "kai-operator")
         assert lease["spec"]["holderIdentity"]
+
+
+async def test_who_leads_once_more_after_its_lease_was_lost_works_on(admin, operator):
+    await configure(admin, maps={"settings": {}})
+    fast = ("--lease-duration=2s", "--lease-renew-deadline=1s", "--lease-retry-period=100ms")
+    async with operator(None, "--leader-elect", *fast):
+        first = await there(admin, LEASES, "kai-operator")
+        await there(admin, CONFIG_MAPS, "settings")
+        await admin.delete(LEASES, "kai-operator", namespace=NAMESPACE)
+        await there(
+            admin,
+            LEASES,
+            "kai-operator",
+            lambda now: now is not None and now["metadata"]["uid"] != first["metadata"]["uid"],
+        )
+        await change(admin, maps={"settings": {"a": "1"}})
+        await there(admin, CONFIG_MAPS, "settings", lambda now: now["data"] == {"a": "1"})
