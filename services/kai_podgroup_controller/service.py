@@ -135,7 +135,7 @@ class Controller:
                 _log.info("synced", groups=len(self._cluster.groups), pods=len(self._cluster.pods))
                 tasks.create_task(self._follow_shards(), name="follow shards")
                 tasks.create_task(self._follow_verdicts(), name="follow verdicts")
-                tasks.create_task(self._heed_silence(), name="heed the silence of insight")
+                tasks.create_task(self._heed_lapses(), name="heed what insight leaves unsaid")
                 workers = self._settings.max_concurrent_reconciles
                 tasks.create_task(self._queue.run(self._reconciler.reconcile, workers=workers))
         finally:
@@ -171,10 +171,10 @@ class Controller:
             for group in self._verdicts.take(news):
                 self._concern(group)
 
-    async def _heed_silence(self) -> None:
+    async def _heed_lapses(self) -> None:
         while True:
             await asyncio.sleep(SILENCE_SECONDS / 10)
-            if self._verdicts.fell_silent():
+            if self._verdicts.lapsed():
                 for group in self._cluster.groups.values():
                     if SEPARATOR in shown_by(group):
                         self._concern(group.key)

@@ -11,7 +11,8 @@ from kai.model.verdicts import SEPARATOR, GroupVerdict
 from kai.wire.verdicts import VerdictNews
 from kai_podgroup_controller.facts import WatchedGroup
 
-#: Where insight says nothing for so long there is none, and what it said before may be wrong by now.
+#: Where insight says nothing for so long there is none, and what it said before may be wrong by now. As long
+#: has one that begins to say again what another one said.
 SILENCE_SECONDS: Final = 300.0
 
 
@@ -32,14 +33,23 @@ class VerdictBook:
         #: None: insight has said that there is nothing to say.
         self._known: dict[str, GroupVerdict | None] = {}
         self._news: dict[str, Heard] = {}
+        #: Groups on which the insight that speaks now has said nothing yet, and since when it could have.
+        self._unconfirmed: dict[str, float] = {}
         self._heard_at = self._clock()
         self._silent = False
+        #: When the first one began to speak, if one has.
+        self._begun_at: float | None = None
+        #: Whether that is long ago: what is not known by now insight does not know, either.
+        self._settled = False
 
     def take(self, news: VerdictNews) -> set[str]:
         """Take in what insight says; the groups that it concerns."""
         self._heard_at, self._silent = self._clock(), False
+        if news.anew:
+            self._doubt()
         concerned: set[str] = set()
         for verdict in news.told:
+            self._unconfirmed.pop(verdict.pod_group, None)
             before = self._known.get(verdict.pod_group)
             if before == verdict:
                 continue
@@ -53,20 +63,49 @@ class VerdictBook:
             self._known[verdict.pod_group] = verdict
             concerned.add(verdict.pod_group)
         for group in news.forgotten:
+            self._unconfirmed.pop(group, None)
             if self._known.get(group) is not None:
                 self._known[group] = None
                 self._news.pop(group, None)
                 concerned.add(group)
         return concerned
 
-    def fell_silent(self) -> bool:
-        """Whether insight has said nothing for long: told once, and then nothing that it said counts."""
-        if self._silent or self._clock() - self._heard_at < SILENCE_SECONDS:
-            return False
-        self._silent = True
+    def lapsed(self) -> bool:
+        """Whether something that insight said counts no more, since for long it has not said it again.
+
+        Told once, of all that is shown.
+        """
+        now = self._clock()
+        if now - self._heard_at >= SILENCE_SECONDS:
+            return self._fall_silent()
+        late = [group for group, since in self._unconfirmed.items() if now - since >= SILENCE_SECONDS]
+        for group in late:
+            del self._unconfirmed[group]
+            self._known[group] = None
+            self._news.pop(group, None)
+        settles = not self._settled and self._begun_at is not None and now - self._begun_at >= SILENCE_SECONDS
+        self._settled |= settles
+        return bool(late) or settles
+
+    def _fall_silent(self) -> bool:
+        """Nothing that was said counts from now on; whether that is new."""
+        before, self._silent = self._silent, True
         self._known.clear()
         self._news.clear()
-        return True
+        self._unconfirmed.clear()
+        return not before
+
+    def _doubt(self) -> None:
+        """What was said may be of one that is gone; who speaks now has a while to say the same.
+
+        It does not begin again with each stream: one that breaks all the time renews nothing.
+        """
+        now = self._clock()
+        if self._begun_at is None:
+            self._begun_at = now
+        for group, verdict in self._known.items():
+            if verdict is not None:
+                self._unconfirmed.setdefault(group, now)
 
     def forget(self, group: str, *, but: str = "") -> None:
         """It does not wait, or is gone; what was found of another one of the name, of this uid, stays."""
@@ -75,6 +114,7 @@ class VerdictBook:
             return
         self._known.pop(group, None)
         self._news.pop(group, None)
+        self._unconfirmed.pop(group, None)
 
     def take_news(self, group: WatchedGroup) -> Heard | None:
         """Whether there is another verdict on it, or another reason, since this was last asked."""
@@ -83,13 +123,13 @@ class VerdictBook:
     def message(self, group: WatchedGroup, text: str, *, shown: str) -> str:
         """What is to be told of a group: what the scheduler says, and the verdict.
 
-        As long as none is known, that one stands which is ``shown`` behind the same text.
+        As long as none can be known, that one stands which is ``shown`` behind the same text.
         """
         verdict = self._about(group)
         if verdict is not None:
             return verdict.after(text)
-        stands = not self._silent and group.key not in self._known and shown.startswith(text + SEPARATOR)
-        return shown if stands else text
+        unknown = group.key not in self._known and not (self._silent or self._settled)
+        return shown if unknown and shown.startswith(text + SEPARATOR) else text
 
     def _about(self, group: WatchedGroup) -> GroupVerdict | None:
         """The verdict on just this group; None if there is none."""

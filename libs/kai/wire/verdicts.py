@@ -29,6 +29,8 @@ class VerdictNews:
     told: tuple[GroupVerdict, ...] = ()
     #: Pod groups (namespace/name).
     forgotten: tuple[str, ...] = ()
+    #: It begins all that somebody knows who did not speak before.
+    anew: bool = False
 
 
 def encode_verdicts(news: VerdictNews) -> Iterator[pb.Verdicts]:
@@ -45,7 +47,7 @@ def _encoded(found: GroupVerdict) -> pb.GroupVerdict:
     )
 
 
-def decode_verdicts(message: pb.Verdicts) -> VerdictNews:
+def decode_verdicts(message: pb.Verdicts, *, anew: bool = False) -> VerdictNews:
     """The inverse, of one message."""
     return VerdictNews(
         told=tuple(
@@ -59,6 +61,7 @@ def decode_verdicts(message: pb.Verdicts) -> VerdictNews:
             for each in message.told
         ),
         forgotten=tuple(message.forgotten),
+        anew=anew,
     )
 
 
@@ -72,8 +75,10 @@ async def watch_verdicts(
     """
 
     async def read(messages: AsyncIterator[pb.Verdicts]) -> AsyncIterator[VerdictNews]:
+        anew = True
         async for message in messages:
-            yield decode_verdicts(message)
+            yield decode_verdicts(message, anew=anew)
+            anew = False
 
     async for news in follow(
         client,

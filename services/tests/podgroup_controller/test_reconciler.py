@@ -124,14 +124,24 @@ class World:
         for key in self.faults.take(shard, update) | self.book.take(shard, update):
             self.queue.add_after(key, reconciler.SETTLING_SECONDS)
 
-    def insight(self, *found, forgotten=(), uid=""):
+    def insight(self, *found, forgotten=(), uid="", anew=False):
         """It finds ``(verdict, code, text)`` of the group."""
         told = [
             GroupVerdict(pod_group="team/train", uid=uid, verdict=verdict, code=code, text=text)
             for verdict, code, text in found
         ]
-        for key in self.verdicts.take(VerdictNews(told=tuple(told), forgotten=tuple(forgotten))):
+        news = VerdictNews(told=tuple(told), forgotten=tuple(forgotten), anew=anew)
+        for key in self.verdicts.take(news):
             self.queue.add_after(key, reconciler.SETTLING_SECONDS)
+
+    async def heartbeats(self, seconds):
+        """Insight is there and finds nothing new for so long; the group is looked at if something lapses."""
+        for _ in range(seconds // 10):
+            await asyncio.sleep(10)
+            self.insight()
+            if self.verdicts.lapsed():
+                self.queue.add_after("team/train", 0)
+        await asyncio.sleep(1)
 
     @property
     def shown(self):
@@ -1087,18 +1097,20 @@ async def test_a_verdict_that_is_forgotten_is_taken_back_and_one_on_who_runs_is_
     assert world.shown == "no room"
 
 
+SHOWN = {
+    "type": "UnschedulableOnNodePool",
+    "nodePool": "default",
+    "reason": "Unschedulable",
+    "message": OWN,
+    "status": "True",
+    "transitionID": "1",
+    "lastTransitionTime": "2026-11-21T09:00:00Z",
+}
+
+
 async def test_who_starts_lets_a_verdict_stand_until_it_knows_better(build):
-    shown = {
-        "type": "UnschedulableOnNodePool",
-        "nodePool": "default",
-        "reason": "Unschedulable",
-        "message": OWN,
-        "status": "True",
-        "transitionID": "1",
-        "lastTransitionTime": "2026-11-21T09:00:00Z",
-    }
     async with World(build) as world:
-        world.group(status={"schedulingConditions": [shown]})
+        world.group(status={"schedulingConditions": [SHOWN]})
         world.cluster.begin()
         world.pod()
         world.session(build.outcome(), full=True)
@@ -1120,10 +1132,58 @@ async def test_where_insight_falls_silent_its_verdicts_count_no_more(build):
         world.session(build.outcome())
         world.insight(SCARCE)
         await asyncio.sleep(SILENCE_SECONDS - 1)
-        assert not world.verdicts.fell_silent()
+        assert not world.verdicts.lapsed()
         world.insight()
         await asyncio.sleep(SILENCE_SECONDS + 1)
-        assert [world.verdicts.fell_silent() for _ in range(2)] == [True, False]
+        assert [world.verdicts.lapsed() for _ in range(2)] == [True, False]
         world.queue.add_after("team/train", 0)
         await asyncio.sleep(5)
+    assert world.shown == "no room"
+
+
+async def test_a_verdict_of_which_the_next_insight_knows_nothing_stands_for_five_minutes_and_no_longer(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(build.outcome())
+        world.insight(SCARCE, anew=True)
+        await world.heartbeats(600)
+        assert world.shown == OWN
+        world.insight(anew=True)
+        await world.heartbeats(200)
+        world.insight(anew=True)  # its stream broke: what it has not renewed is no younger for that
+        await world.heartbeats(60)
+        assert world.shown == OWN
+        await world.heartbeats(60)
+        assert world.shown == "no room"
+        world.insight(SCARCE)
+        await world.heartbeats(600)
+    assert world.shown == OWN
+
+
+async def test_a_verdict_that_the_next_insight_finds_as_well_stands_all_the_time(build):
+    async with World(build) as world:
+        world.group()
+        world.pod()
+        world.session(build.outcome())
+        world.insight(SCARCE, anew=True)
+        await asyncio.sleep(5)
+        world.insight(anew=True)
+        await world.heartbeats(200)
+        world.insight(SCARCE)
+        await world.heartbeats(600)
+    assert world.shown == OWN
+    assert [event[4] for event in world.recorder.events if event[0] == "PodGroup"] == [OWN]
+
+
+async def test_a_verdict_from_before_the_start_that_insight_does_not_know_stands_for_five_minutes(build):
+    async with World(build) as world:
+        world.group(status={"schedulingConditions": [SHOWN]})
+        world.cluster.begin()
+        world.pod()
+        world.session(build.outcome(), full=True)
+        world.insight(anew=True)
+        await world.heartbeats(280)
+        assert world.shown == OWN
+        await world.heartbeats(40)
     assert world.shown == "no room"
