@@ -32,7 +32,10 @@ class PostgresqlDriver:
     database: str
     user: str
     password: str = field(repr=False)
-    tls: ssl.SSLContext | None
+    #: One of ``_MODES``: what the server has to show.
+    mode: str
+    #: The file of the authority that signed what it shows; empty: those that the system trusts.
+    authority: str
     errors: tuple[type[Exception], ...] = (DatabaseError, InterfaceError)
     most_values: int = 30_000
 
@@ -57,28 +60,57 @@ class PostgresqlDriver:
                 raise InvalidUrl(f"{part} is missing; write postgresql://USER:PASSWORD@HOST:PORT/NAME")
         if unknown := sorted(options.keys() - _OPTIONS):
             raise InvalidUrl(f"{unknown[0]} is not known; there are {', '.join(sorted(_OPTIONS))}")
-        return cls(
+        driver = cls(
             host=host,
             port=port or _PORT,
             database=database,
             user=user,
             password=password,
-            tls=_tls(options),
+            mode=options.get("sslmode", "verify-full"),
+            authority=options.get("sslrootcert", ""),
         )
+        if driver.mode not in _MODES:
+            raise InvalidUrl(f"sslmode={driver.mode} is not known; there are {', '.join(_MODES)}")
+        try:
+            driver.tls()
+        except InterfaceError as error:
+            raise InvalidUrl(str(error)) from None
+        return driver
 
     def connect(self) -> Any:
         """A connection on which no statement takes for ever."""
+        tls = self.tls()
         return pg8000.dbapi.connect(
             user=self.user,
             password=self.password or None,
             host=self.host,
             port=self.port,
             database=self.database,
-            ssl_context=self.tls if self.tls is not None else False,
+            ssl_context=tls if tls is not None else False,
             timeout=_SILENCE_SECONDS,
             application_name="kai-insight",
             startup_params={"statement_timeout": str(_STATEMENT_SECONDS * 1000)},
         )
+
+    def tls(self) -> ssl.SSLContext | None:
+        """What makes a connection secret: the server has to show a certificate for its name unless told less.
+
+        The authority is read anew each time, as its file may be replaced.
+
+        Raises:
+            InterfaceError: it cannot be read.
+        """
+        if self.mode == "disable":
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.authority or None)
+        except OSError as error:  # those of ssl as well; none names the file
+            raise InterfaceError(f"sslrootcert={self.authority}: {error}") from error
+        if self.mode in ("require", "verify-ca"):
+            context.check_hostname = False
+        if self.mode == "require":
+            context.verify_mode = ssl.CERT_NONE
+        return context
 
     def begin(self, cursor: Any, *, writing: bool) -> None:
         """The driver begins by itself; a question sees one moment, whatever others write meanwhile."""
@@ -107,21 +139,3 @@ class PostgresqlDriver:
     def end(self, connection: Any) -> None:
         """The server rolls back what was begun."""
         connection.close()
-
-
-def _tls(options: Mapping[str, str]) -> ssl.SSLContext | None:
-    """What makes connections secret: the server has to show a certificate for its name unless told less."""
-    mode, authority = options.get("sslmode", "verify-full"), options.get("sslrootcert") or None
-    if mode not in _MODES:
-        raise InvalidUrl(f"sslmode={mode} is not known; there are {', '.join(_MODES)}")
-    if mode == "disable":
-        return None
-    try:
-        context = ssl.create_default_context(cafile=authority)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidUrl(f"sslrootcert={authority}: {error}") from None
-    if mode in ("require", "verify-ca"):
-        context.check_hostname = False
-    if mode == "require":
-        context.verify_mode = ssl.CERT_NONE
-    return context

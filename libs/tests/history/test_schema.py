@@ -1,11 +1,15 @@
 """A store becomes one of this version, or is left alone."""
 
+import ssl
+from datetime import UTC, datetime
+
 import pytest
 
 from kai.history.addresses import open_database
 from kai.history.errors import InvalidUrl, SchemaTooNew, StoreUnavailable
 from kai.history.records import RECORDS, columns
 from kai.history.schema import MIGRATIONS, migrate
+from kai.runtime.certificates import new_authority
 
 FIRST = ("CREATE TABLE kai_things (name TEXT PRIMARY KEY)",)
 SECOND = ("ALTER TABLE kai_things ADD COLUMN size BIGINT NOT NULL DEFAULT 1",)
@@ -94,15 +98,39 @@ def test_a_file_whose_name_would_be_cut_off_is_not_taken_for_another():
 
 
 def test_a_server_has_to_show_who_it_is_unless_less_is_asked_for():
-    import ssl
-
     from kai.history.postgresql import PostgresqlDriver
 
     def context(**options):
         parts = {"host": "h", "port": None, "database": "d", "user": "u", "password": ""}
-        return PostgresqlDriver.of(**parts, options=options).tls
+        return PostgresqlDriver.of(**parts, options=options).tls()
 
     assert context().check_hostname
     assert context(sslmode="verify-ca").verify_mode is ssl.CERT_REQUIRED
     assert context(sslmode="require").verify_mode is ssl.CERT_NONE
     assert context(sslmode="disable") is None
+
+
+def test_each_connection_trusts_the_authority_that_is_in_its_file_by_then(monkeypatch, tmp_path):
+    import pg8000.dbapi
+
+    contexts = []
+
+    def refused(*, ssl_context, **_):
+        contexts.append(ssl_context)
+        raise pg8000.dbapi.InterfaceError("no server here")
+
+    monkeypatch.setattr(pg8000.dbapi, "connect", refused)
+    file = tmp_path / "ca.crt"
+    made = [new_authority(name, now=datetime.now(UTC)).certificate for name in ("first", "second")]
+    file.write_bytes(made[0])
+    database = open_database(f"postgresql://kai@host/name?sslrootcert={file}")
+    for authority in made:
+        file.write_bytes(authority)
+        with pytest.raises(StoreUnavailable, match="no server here"):
+            database.size()
+    trusted = [context.get_ca_certs(binary_form=True) for context in contexts]
+    assert trusted == [[ssl.PEM_cert_to_DER_cert(authority.decode())] for authority in made]
+    for spoil in (lambda: file.write_text("none"), file.unlink):  # as while a Secret is changed
+        spoil()
+        with pytest.raises(StoreUnavailable, match=f"name at host:5432: sslrootcert={file}: "):
+            database.size()
