@@ -46,7 +46,8 @@ class FaultBook:
             for fault in faults.values()
             if fault.kind == PODS.kind and fault.reason in FAULT_REASONS
         }
-        self._cluster.faults_told.add(update.node_pool or names.DEFAULT_NODE_POOL)
+        if update.version:  # of a scheduler that is gone nobody tells which pool it had
+            self._cluster.faults_told.add(update.node_pool or names.DEFAULT_NODE_POOL)
         keys = {key for kind, key in changed if kind == PODS.kind}
         if update.full:
             keys |= {pod.key for pod in self._cluster.pods.values() if pod.scheduled[1] in FAULT_REASONS}

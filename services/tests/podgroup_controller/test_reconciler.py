@@ -15,7 +15,7 @@ from kai.model.decisions import Eviction, Explanation, Nomination, Outcome, PodR
 from kai.model.faults import Fault
 from kai.model.objects import PriorityClass, Queue
 from kai.model.verdicts import GroupVerdict
-from kai.wire.sessions import SessionUpdate
+from kai.wire.sessions import NOTHING, SessionUpdate
 from kai.wire.verdicts import VerdictNews
 from kai_podgroup_controller import reconciler
 from kai_podgroup_controller.announcer import Announcer
@@ -119,7 +119,12 @@ class World:
         self.cluster.pod_sink(Upserted(self.build.pod(*args, **options), False))
 
     def session(self, *outcomes, full=False, shard="default", **fields):
-        update = SessionUpdate(version=1, epoch=1, opened_at=0, full=full, outcomes=outcomes, **fields)
+        self.take(
+            SessionUpdate(version=1, epoch=1, opened_at=0, full=full, outcomes=outcomes, **fields),
+            shard=shard,
+        )
+
+    def take(self, update, *, shard):
         self.announcer.announce(update)
         for key in self.faults.take(shard, update) | self.book.take(shard, update):
             self.queue.add_after(key, reconciler.SETTLING_SECONDS)
@@ -978,6 +983,20 @@ async def test_only_the_scheduler_of_its_node_pool_says_that_nothing_is_wrong_wi
         assert world.api.written("pods/status") == []
         assert world.recorder.events == []
         world.session(**blue, cured=(("Pod", "team/worker"),))
+        await asyncio.sleep(1)
+    ((_, patch),) = world.api.written("pods/status")
+    assert "over" in patch["status"]["conditions"][0]["message"]
+
+
+async def test_a_shard_that_is_gone_says_nothing_of_pods_whose_own_scheduler_is_away(build):
+    async with World(build) as world:
+        world.group()
+        shown = {"type": "PodScheduled", "status": "False", "reason": "SetAside", "message": "it failed"}
+        world.pod(conditions=[shown])
+        world.take(NOTHING, shard="night")
+        await asyncio.sleep(1)
+        assert world.api.written("pods/status") == []
+        world.session(full=True)
         await asyncio.sleep(1)
     ((_, patch),) = world.api.written("pods/status")
     assert "over" in patch["status"]["conditions"][0]["message"]
