@@ -340,6 +340,31 @@ def test_numbers_are_written_as_they_were_given_however_large(helm):
     assert (spec["partitionLabelValue"], spec["kValue"]) == ("1234567", 1500000)
 
 
+@pytest.mark.parametrize(
+    ("said", "requests", "limits"),
+    [
+        ({}, {"cpu": "50m", "memory": "128Mi"}, {"memory": "384Mi"}),
+        ({"requests": {"memory": "1Gi"}}, {"cpu": "50m", "memory": "1Gi"}, {"memory": "1Gi"}),
+        ({"limits": {"memory": "100M"}}, {"cpu": "50m", "memory": "100M"}, {"memory": "100M"}),
+        (
+            {"limits": {"cpu": "20m", "memory": "1Gi"}},
+            {"cpu": "20m", "memory": "128Mi"},
+            {"cpu": "20m", "memory": "1Gi"},
+        ),
+        (
+            {"requests": {"memory": "512Mi"}, "limits": {"memory": "384Mi"}},
+            {"cpu": "50m", "memory": "512Mi"},
+            {"memory": "512Mi"},
+        ),
+    ],
+)
+def test_default_amounts_of_the_operator_give_way_to_what_is_said_of_the_other(helm, said, requests, limits):
+    operator = helm.chart(values={"operator": {"resources": said}}).one("Deployment", "kai-operator")
+    (container,) = operator["spec"]["template"]["spec"]["containers"]
+    found = container["resources"]
+    assert (found["requests"], found["limits"]) == (requests, limits)
+
+
 def test_a_pool_may_be_called_by_a_number(helm):
     values = {"scheduler": {"args": {"partition-label-value": 0}}}
     assert helm.chart(values=values).one("SchedulingShard", "default")["spec"]["partitionLabelValue"] == "0"

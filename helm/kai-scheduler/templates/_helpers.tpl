@@ -13,6 +13,33 @@
 {{/* A value as text: helm reads numbers of a file as floats, which would be written with an exponent from a million on. */}}
 {{- define "kai.text" -}}{{ ternary (toJson .) (toString .) (kindIs "float64" .) }}{{- end -}}
 
+{{/* What an amount is in numbers, to compare it with another. */}}
+{{- define "kai.amount" -}}
+{{- $text := include "kai.text" . -}}
+{{- $units := dict "n" 1e-9 "u" 1e-6 "m" 1e-3 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18
+      "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 "Pi" 1125899906842624.0 "Ei" 1152921504606846976.0 -}}
+{{- $unit := regexFind "([KMGTPE]i|[numkMGTPE])$" $text -}}
+{{- mulf (float64 (trimSuffix $unit $text)) (get $units $unit | default 1.0) -}}
+{{- end -}}
+
+{{/* Resources of the operator. As in a Config, of requests and limits a default gives way to what is said. */}}
+{{- define "kai.operatorResources" -}}
+{{- $default := (include "kai.newValues" . | fromYaml).operator.resources -}}
+{{- $given := deepCopy .Values.operator.resources -}}
+{{- $limits := $given.limits | default dict -}}
+{{- range $name, $request := $given.requests | default dict -}}
+{{- $limit := get $limits $name -}}
+{{- if and (hasKey $limits $name) (gt (float64 (include "kai.amount" $request)) (float64 (include "kai.amount" $limit))) -}}
+{{- if eq (toString $limit) (get $default.limits $name | toString) -}}
+{{- $_ := set $limits $name $request -}}
+{{- else if eq (toString $request) (get $default.requests $name | toString) -}}
+{{- $_ := set $given.requests $name $limit -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $given -}}
+{{- end -}}
+
 {{/* Labels of every object. */}}
 {{- define "kai.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}

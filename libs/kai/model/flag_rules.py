@@ -33,7 +33,7 @@ def resources_are_amounts(resources: Mapping[str, Any]) -> None:
     """Else no reservation pod could be made of them, or what is meant would be passed over.
 
     Raises:
-        ValueError: a field is not known, or an amount is none.
+        ValueError: a field is not known, an amount is none, or more is asked for than may be had.
     """
     for part, amounts in resources.items():
         if part not in RESOURCE_PARTS:
@@ -46,6 +46,10 @@ def resources_are_amounts(resources: Mapping[str, Any]) -> None:
                 quantity.parse(str(amount))
             except quantity.InvalidQuantity as error:
                 raise ValueError(f"{part}.{name}: {error}") from error
+    requests, limits = (resources.get(part) or {} for part in RESOURCE_PARTS)
+    for name in requests.keys() & limits.keys():
+        if quantity.parse(str(requests[name])) > quantity.parse(str(limits[name])):
+            raise ValueError(f"requests.{name}, {requests[name]}, is above limits.{name}, {limits[name]}")
 
 
 def a_burst_is_of_something(*, burst: int, qps: float) -> None:

@@ -1,8 +1,14 @@
 """What a Config says, what holds where it says nothing, and what is told of a slip."""
 
+import json
+
 import pytest
 
 from kai.operands import InvalidSpec, certificates_of, filled_by_others, read_config
+
+#: Of resources: more is asked for than may be had.
+AT_ODDS = {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}
+RESERVATION = "resource-reservation-pod-resources"
 
 
 def a_config(**spec):
@@ -40,8 +46,32 @@ def test_null_is_as_good_as_nothing():
 def test_what_is_given_of_a_component_leaves_the_rest_of_it_as_it_was():
     spec = read_config(a_config(binder={"service": {"resources": {"requests": {"memory": "1Gi"}}}}))
     assert spec.binder.service.resources.requests == {"cpu": "50m", "memory": "1Gi"}
-    assert spec.binder.service.resources.limits == {"memory": "400Mi"}
     assert spec.binder.service.enabled
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"requests": {"memory": "300Mi"}}, ("300Mi", "400Mi")),
+        ({"requests": {"memory": "1Gi"}}, ("1Gi", "1Gi")),
+        ({"limits": {"memory": "100Mi"}}, ("100Mi", "100Mi")),
+        ({"requests": {"memory": "0.5Gi"}, "limits": {"memory": "512Mi"}}, ("0.5Gi", "512Mi")),
+    ],
+)
+def test_a_default_amount_gives_way_to_what_is_said_of_the_other(said, expected):
+    resources = read_config(a_config(binder={"service": {"resources": said}})).binder.service.resources
+    assert (resources.requests["memory"], resources.limits["memory"]) == expected
+
+
+def test_a_limit_below_the_default_request_lowers_that_and_no_other():
+    resources = {"resources": {"limits": {"cpu": "200m"}}}
+    spec = read_config(a_config(scheduler={"service": resources}))
+    assert spec.scheduler.service.resources.manifest() == {
+        "requests": {"cpu": "200m", "memory": "512Mi"},
+        "limits": {"cpu": "200m", "memory": "2Gi"},
+    }
+    redis = read_config(a_config(redis={"resources": {"limits": {"memory": "64Mi"}}})).redis
+    assert redis.resources.requests == {"cpu": "20m", "memory": "64Mi"}
 
 
 def test_an_empty_mapping_of_amounts_is_none_of_them():
@@ -120,6 +150,21 @@ def test_all_that_is_wrong_is_told_at_once_each_with_its_field():
             {"binder": {"service": {"resources": {"claims": [{"name": "x"}]}}}},
             "spec.binder.service.resources.claims",
             "remove it",
+        ),
+        (
+            {"scheduler": {"service": {"resources": AT_ODDS}}},
+            "spec.scheduler.service.resources.requests.cpu",
+            "is 2; it must not be above limits.cpu, 1500m",
+        ),
+        (
+            {"binder": {"resourceReservation": {"podResources": AT_ODDS}}},
+            "spec.binder.resourceReservation.podResources.requests.cpu",
+            "is 2; it must not be above limits.cpu, 1500m",
+        ),
+        (
+            {"binder": {"service": {"extraArgs": {RESERVATION: json.dumps(AT_ODDS)}}}},
+            f"spec.binder.service.extraArgs.{RESERVATION}",
+            "requests.cpu, 2, is above limits.cpu, 1500m",
         ),
         (
             {"binder": {"plugins": {"gpu-sharing": {"enabled": False}}}},

@@ -118,6 +118,10 @@ def test_json_flags_are_read():
         ({"request": {"memory": "64Mi"}}, "unknown field 'request'; did you mean 'requests'?"),
         ({"requests": "64Mi"}, "requests must be a map of amounts"),
         ({"limits": {"memory": "64Mb"}}, "limits.memory: '64Mb' is not a Kubernetes quantity"),
+        (
+            {"requests": {"memory": "1Gi"}, "limits": {"memory": "64Mi"}},
+            "requests.memory, 1Gi, is above limits.memory, 64Mi",
+        ),
         ({"limits": {"cpu": True}}, "limits.cpu: 'True' is not a Kubernetes quantity"),
     ],
 )

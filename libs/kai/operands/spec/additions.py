@@ -28,7 +28,7 @@ from kai.operands.spec.kinds import (
     text,
     time,
 )
-from kai.operands.spec.pods import ImageSpec, ResourcesSpec, ServiceSpec, a_service
+from kai.operands.spec.pods import ImageSpec, ResourcesSpec, ServiceSpec, a_service, own_resources
 from kai.operands.spec.problems import Place
 from kai.operands.spec.shapes import EGRESS, PEERS, TOLERATIONS
 
@@ -83,9 +83,8 @@ class RedisSpec(Fields):
     max_memory: str = value(_SIZE, "256mb", meaning="How much it holds before it forgets the oldest.")
     external_secret: RedisSecretSpec = part(RedisSecretSpec, meaning="One of your own instead.")
     persistence: PersistenceSpec = part(PersistenceSpec, meaning="A volume for it.")
-    resources: ResourcesSpec = part(
-        ResourcesSpec,
-        default=ResourcesSpec(requests={"cpu": "20m", "memory": "96Mi"}, limits={"memory": "448Mi"}),
+    resources: ResourcesSpec = own_resources(
+        ResourcesSpec(requests={"cpu": "20m", "memory": "96Mi"}, limits={"memory": "448Mi"}),
         meaning="Its requests and limits.",
     )
 

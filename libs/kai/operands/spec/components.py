@@ -37,6 +37,7 @@ from kai.operands.spec.pods import (
     a_service,
     own_autoscaling,
     own_replicas,
+    own_resources,
 )
 from kai.operands.spec.problems import Place
 from kai.operands.spec.shapes import CONTAINER_SECURITY, POD_SECURITY
@@ -151,7 +152,7 @@ class ReservationSpec(Fields):
     runtime_class_name: str = value(
         OPTIONAL_NAME, "", meaning="For clusters where only a certain runtime lets a container see its GPU."
     )
-    pod_resources: ResourcesSpec = part(ResourcesSpec, meaning="Their requests and limits beside the GPU.")
+    pod_resources: ResourcesSpec = own_resources(meaning="Their requests and limits beside the GPU.")
     reservation_pod_security_context: Mapping[str, Any] | None = value(
         POD_SECURITY, meaning="Security context of the pods."
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from kai.model import quantity
 from kai.operands.spec.fields import Fields, MapOf, Part, part, refused, value
 from kai.operands.spec.kinds import AMOUNTS, FLAG, POSITIVE, REPLICAS, SWITCH, integer, one_of, text
 from kai.operands.spec.problems import Place
@@ -45,6 +46,38 @@ class ResourcesSpec(Fields):
         """``resources`` of a container; empty if there are none."""
         parts = {"requests": dict(self.requests), "limits": dict(self.limits)}
         return {name: amounts for name, amounts in parts.items() if amounts}
+
+
+class _Resources(Part[ResourcesSpec]):
+    """Requests and limits. Of the two a default gives way to what is said, so that none asks for too much."""
+
+    def read(self, given: Any, *, base: ResourcesSpec | None, at: Place) -> ResourcesSpec:
+        """What is given, over what holds without it."""
+        found = Part.read(self, given, base=base, at=at)
+        requests, limits = dict(found.requests), dict(found.limits)
+        for name, least in found.requests.items():
+            most = limits.get(name, least)
+            if quantity.parse(least) <= quantity.parse(most):
+                continue
+            if not _says(given, "limits", name):
+                limits[name] = least
+            elif not _says(given, "requests", name):
+                requests[name] = most
+            else:
+                at.below("requests").below(name).complain(
+                    f"is {least}; it must not be above limits.{name}, {most}"
+                )
+        return replace(found, requests=requests, limits=limits)
+
+
+def _says(given: Any, bound: str, name: str) -> bool:
+    amounts = given.get(bound) if isinstance(given, Mapping) else None
+    return isinstance(amounts, Mapping) and amounts.get(name) is not None
+
+
+def own_resources(default: ResourcesSpec | None = None, *, meaning: str) -> Any:
+    """Field of what runs."""
+    return value(_Resources(ResourcesSpec), default or ResourcesSpec(), meaning=meaning)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +120,7 @@ class ServiceSpec(Fields):
 
     enabled: bool = value(SWITCH, True, meaning="Whether the component is deployed.")
     image: ImageSpec = part(ImageSpec, meaning="Its image.")
-    resources: ResourcesSpec = part(ResourcesSpec, meaning="Its requests and limits.")
+    resources: ResourcesSpec = own_resources(meaning="Its requests and limits.")
     k8s_client_config: ClientSpec = part(ClientSpec, meaning="Most requests to the API server.")
     affinity: Mapping[str, Any] = value(
         AFFINITY,
