@@ -7,6 +7,7 @@ import pytest
 
 from kai.model import names
 from kai.model.documents import load_written
+from kai.operands.facts import PROMETHEUS, SERVICE_MONITOR
 
 WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
 VALUES = load_written((Path(__file__).parent / "values.yaml").read_text())
@@ -142,6 +143,24 @@ def test_metrics_may_be_kept_for_a_namespace(helm):
         rules = [r for r in policy_of(objects, app)["ingress"] if r["ports"][0]["port"] == number]
         if port in METRICS:
             assert [rule["from"] for rule in rules] == [[MONITORING]], app
+
+
+def test_metrics_that_are_kept_for_a_namespace_are_read_by_our_prometheus_too(helm):
+    values = {**WITHOUT_CERTIFICATES, "networkPolicy": {"metricsFrom": [MONITORING]}}
+    served = frozenset({PROMETHEUS, SERVICE_MONITOR})
+    objects = helm.render(values={**values, "prometheus": {"enabled": True}}, served=served)
+    ours = {"podSelector": {"matchLabels": objects.one("Service", "usage-prometheus")["spec"]["selector"]}}
+    for app, port, number in listeners(objects):
+        if port in METRICS:
+            rules = [r for r in policy_of(objects, app)["ingress"] if r["ports"][0]["port"] == number]
+            assert [rule["from"] for rule in rules] == [[MONITORING, ours]], app
+
+
+def test_a_prometheus_of_others_is_let_in_by_who_names_it(helm):
+    prometheus = {"enabled": True, "externalPrometheusUrl": "http://prometheus:9090"}
+    objects = rendered(helm, {"networkPolicy": {"metricsFrom": [MONITORING]}, "prometheus": prometheus})
+    for app in ("kai-operator", "binder"):
+        assert [rule["from"] for rule in policy_of(objects, app)["ingress"]] == [[MONITORING]]
 
 
 def test_others_may_be_let_ask_the_scheduler(helm):

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from kai.config import UsageDatabase
-from kai.operands import insight, node_scale_adjuster, numa_placement_exporter, pod_grouper, redis, scheduler
+from kai.operands import (
+    insight,
+    node_scale_adjuster,
+    numa_placement_exporter,
+    pod_grouper,
+    prometheus,
+    redis,
+    scheduler,
+)
 from kai.operands.manifests import COMPONENT_LABEL, Installation, Manifest, an_object
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.shards import Shard
@@ -194,8 +202,15 @@ def _ingress(networked: Networked, config: ConfigSpec) -> list[Manifest]:
     # A webhook's certificate and its answers guard it.
     rules += [_rule([port]) for port in networked.called]
     if networked.metrics:
-        rules.append(_rule([networked.metrics], list(config.network_policy.metrics_from)))
+        rules.append(_rule([networked.metrics], _scrapers(config)))
     return rules
+
+
+def _scrapers(config: ConfigSpec) -> list[Manifest]:
+    """Who may read metrics; nobody is named where everybody may."""
+    named = list(config.network_policy.metrics_from)
+    ours = {"podSelector": {"matchLabels": prometheus.pods(config)}}
+    return [*named, ours] if named and config.prometheus.ours else named
 
 
 def _rule(ports: Iterable[int], peers: list[Manifest] | None = None) -> Manifest:

@@ -10,6 +10,7 @@ from kai.operands.facts import PROMETHEUS, SERVICE_MONITOR
 from kai.operands.manifests import COMPONENT_LABEL, PART_OF, PRODUCT, Installation, Manifest, an_object
 from kai.operands.scheduler import LEADER
 from kai.operands.spec.additions import PrometheusSpec
+from kai.operands.spec.config import ConfigSpec
 
 SERVICE: Final = "usage-prometheus"
 PORT: Final = 9090
@@ -38,10 +39,15 @@ def operands(installation: Installation) -> list[Manifest]:
     return objects
 
 
+def pods(config: ConfigSpec) -> dict[str, str]:
+    """Labels of the pods of our Prometheus, which its operator gives them."""
+    return {"app.kubernetes.io/name": "prometheus", "prometheus": config.prometheus.instance_name}
+
+
 def _server(installation: Installation) -> list[Manifest]:
     name = installation.config.prometheus.instance_name
     reached = service(SERVICE, installation, {"http": (PORT, "web")}, app=name)
-    reached["spec"]["selector"] = {"app.kubernetes.io/name": "prometheus", "prometheus": name}
+    reached["spec"]["selector"] = pods(installation.config)
     return [
         account(name, installation),
         reached,
