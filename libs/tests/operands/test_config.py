@@ -116,6 +116,14 @@ def test_the_older_name_of_a_pull_secret_is_one_of_the_list():
     assert read_config(a_config(**{"global": everywhere})).everywhere.pull_secrets == ("a", "b")
 
 
+def test_authorities_of_others_may_be_several_with_long_keys():
+    bundle = "Q0E0" * 2**18
+    existing = read_config(a_config(certificates={"existing": {"enabled": True, "caBundle": bundle}}))
+    assert existing.certificates.existing.ca_bundle == bundle
+    told = problems(certificates={"existing": {"caBundle": f"{bundle}Q0E0"}})
+    assert "at most 1 MiB" in told["spec.certificates.existing.caBundle"]
+
+
 # --- slips -------------------------------------------------------------------------------------
 def test_all_that_is_wrong_is_told_at_once_each_with_its_field():
     told = problems(

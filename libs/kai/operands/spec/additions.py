@@ -34,7 +34,8 @@ from kai.operands.spec.shapes import EGRESS, PEERS, TOLERATIONS
 
 #: As Redis writes sizes.
 _SIZE: Final = text("a size as Redis writes it, such as 256mb or 1gb", pattern=r"[0-9]+([kKmMgG][bB]?)?")
-_BASE64: Final = text("PEM in base64", pattern=r"[A-Za-z0-9+/]*={0,2}")
+#: Two authorities with long keys take 5 kB; an object with much more than this would not be kept.
+_BASE64: Final = text("PEM in base64, at most 1 MiB", pattern=r"[A-Za-z0-9+/]*={0,2}", longest=2**20)
 _PATH: Final = text("an absolute path", pattern=r"/.*")
 _URL: Final = text("the URL of a server, such as http://prometheus.monitoring:9090", pattern=r"[^\s]*")
 

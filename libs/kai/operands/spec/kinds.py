@@ -62,10 +62,10 @@ def _exactly(kind: type) -> Callable[[Any], Any]:
     return read
 
 
-def text(allowed: str = "a text", *, pattern: str = "") -> Scalar[str]:
-    """A text, of a pattern if one is given."""
+def text(allowed: str = "a text", *, pattern: str = "", longest: int = 4096) -> Scalar[str]:
+    """A text, of a pattern if one is given, and then of at most ``longest`` characters."""
     openapi = {"type": "string"} | ({"pattern": f"^{pattern}$"} if pattern else {})
-    return Scalar(allowed, _matching(pattern, 4096) if pattern else _text, openapi)
+    return Scalar(allowed, _matching(pattern, longest) if pattern else _text, openapi)
 
 
 def integer(*, least: int, most: int | None = None, width: str = "int32") -> Scalar[int]:
