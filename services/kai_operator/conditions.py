@@ -61,18 +61,23 @@ def unavailable(objects: Iterable[Manifest]) -> dict[Ref, str]:
         if manifest["kind"] == "Deployment":
             wanted = int((manifest.get("spec") or {}).get("replicas", 1))
             updated, ready = int(status.get("updatedReplicas", 0)), int(status.get("readyReplicas", 0))
-            # Pods of an earlier template still do what that says.
             older = max(0, int(status.get("replicas", 0)) - updated)
             if not (current and updated == wanted and not older and (_is_available(status) or wanted == 0)):
-                beside = f", {older} older" if older else ""
-                # Which of those that are ready are older is not said; at least so many are not.
-                new = max(0, min(updated, ready - older))
-                found[ref_of(manifest)] = f"{ref_of(manifest)}: {new} of {wanted} pods{beside}"
+                found[ref_of(manifest)] = f"{ref_of(manifest)}: {_counted(wanted, updated, older, ready)}"
         elif manifest["kind"] == "DaemonSet":
             wanted, able = (int(status.get(key, 0)) for key in ("desiredNumberScheduled", "numberAvailable"))
-            if not (current and able == wanted):
-                found[ref_of(manifest)] = f"{ref_of(manifest)}: {able} of {wanted} pods"
+            updated = int(status.get("updatedNumberScheduled", 0))
+            older = max(0, int(status.get("currentNumberScheduled", 0)) - updated)
+            if not (current and updated == wanted and able == wanted):
+                found[ref_of(manifest)] = f"{ref_of(manifest)}: {_counted(wanted, updated, older, able)}"
     return found
+
+
+def _counted(wanted: int, updated: int, older: int, able: int) -> str:
+    """How many of the wanted pods there are. Those of an earlier template still do what that says."""
+    beside = f", {older} older" if older else ""
+    # Which of those that are able are older is not said; at least so many are not.
+    return f"{max(0, min(updated, able - older))} of {wanted} pods{beside}"
 
 
 def _is_available(status: Mapping[str, Any]) -> bool:

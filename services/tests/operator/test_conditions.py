@@ -178,8 +178,22 @@ def test_a_deployment_is_available_when_all_its_new_pods_are(build, status, said
     assert list(unavailable([live]).values()) == said
 
 
-@pytest.mark.parametrize(("able", "said"), [(2, []), (1, ["DaemonSet kai-scheduler/numa: 1 of 2 pods"])])
-def test_a_daemon_set_is_available_when_all_nodes_have_it(build, able, said):
+@pytest.mark.parametrize(
+    ("able", "updated", "said"),
+    [
+        (2, 2, []),
+        (1, 2, ["DaemonSet kai-scheduler/numa: 1 of 2 pods"]),
+        # The old pods are there still.
+        (2, 0, ["DaemonSet kai-scheduler/numa: 0 of 2 pods, 2 older"]),
+        (1, 1, ["DaemonSet kai-scheduler/numa: 0 of 2 pods, 1 older"]),
+    ],
+)
+def test_a_daemon_set_is_available_when_all_nodes_have_its_new_pods(build, able, updated, said):
     live = build.manifest("DaemonSet", "numa", api_version="apps/v1")
-    live["status"] = {"desiredNumberScheduled": 2, "numberAvailable": able}
+    live["status"] = {
+        "desiredNumberScheduled": 2,
+        "currentNumberScheduled": 2,
+        "numberAvailable": able,
+        "updatedNumberScheduled": updated,
+    }
     assert list(unavailable([live]).values()) == said
