@@ -33,12 +33,13 @@ def operands(installation: Installation) -> list[Manifest]:
     spec = config.insight
     if not spec.service.enabled:
         return []
+    replicas = config.replicas(spec.replicas)
     component = Component(
         name=NAME,
         module="kai_insight",
         service=spec.service,
         # A file has one writer.
-        replicas=config.replicas(spec.replicas) if spec.external_secret.name else 1,
+        replicas=replicas if spec.external_secret.name else min(replicas, 1),
         autoscaling=config.autoscaling(spec.vpa),
         flags=(*_flags(installation), *tls_flags(installation)),
         ports={"grpc": spec.grpc_port, **_http(installation), "health": _HEALTH, "http-metrics": METRICS},

@@ -70,6 +70,13 @@ def test_a_file_has_one_writer_who_is_gone_before_the_next_begins_and_may_write_
     assert "fsGroup" not in objects["Deployment", "binder"]["spec"]["template"]["spec"]["securityContext"]
 
 
+@pytest.mark.parametrize(("own", "of_all"), [({"replicas": 0}, 1), ({}, 0)])
+def test_who_writes_a_file_can_be_stopped_as_all_others(own, of_all):
+    objects = objects_of({**ON, **own}, **{"global": {"replicaCount": of_all}})
+    assert objects["Deployment", "insight"]["spec"]["replicas"] == 0
+    assert ("PersistentVolumeClaim", "kai-insight") in objects
+
+
 def test_without_a_volume_the_file_goes_with_its_pod():
     objects = objects_of({**ON, "persistence": {"enabled": False}})
     assert ("PersistentVolumeClaim", "kai-insight") not in objects
