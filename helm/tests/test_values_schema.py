@@ -14,6 +14,7 @@ from kai.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, arguments_of
 from kai.config.usage_params import FIELDS
 from kai.engine import SchedulerConfig
 from kai.model.documents import load_written
+from kai.operands import read_config
 from kai.runtime import ServiceSettings, SettingsError
 from kai_binder.plugins import known_arguments
 
@@ -209,6 +210,15 @@ def leaves(properties, above=""):
         if "$ref" in schema:
             schema = SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]]
         yield from leaves(schema.get("properties", {}), f"{path}.")
+
+
+def test_certificates_last_no_longer_than_a_duration_may(helm):
+    values = ("validDays", "renewAfterDays", "authorityValidDays")
+    longest = helm.chart(values={"certificates": dict.fromkeys(values, 36500)})
+    read_config(longest.one("Config", "kai-config"))
+    result = helm.template(values={"certificates": dict.fromkeys(values, 36501)})
+    assert result.returncode != 0
+    assert [value for value in values if f"certificates.{value}" in result.stderr] == [*values]
 
 
 def test_every_value_of_the_original_is_known():
