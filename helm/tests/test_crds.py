@@ -10,6 +10,7 @@ from kai.kube import resources
 from kai.model import limits, names
 from kai.model.documents import load_written
 from kai.model.rules.priorities import PREEMPTIBILITIES
+from kai.operands import read_config
 from kai_local.apiserver.reading.jsonpath import compile_path
 from kai_local.apiserver.schemas.schema import published
 
@@ -263,6 +264,13 @@ def test_a_config_takes_pieces_of_pods_with_all_their_fields(path, definition):
     expected = definitions[f"io.k8s.api.{definition}"]
     here = {name for name, _ in fields_of(field(resources.CONFIGS, path))}
     assert here == {name for name, _ in fields_of(expected, definitions)}
+
+
+@pytest.mark.parametrize("port", [8080, "web"])
+def test_a_further_rule_of_a_policy_tells_the_number_of_a_port_or_its_name(jsonschema, port):
+    rule = {"ports": [{"protocol": "TCP", "port": port}]}
+    jsonschema.validate(rule, field(resources.CONFIGS, "spec.networkPolicy.egress.more.[]"))
+    read_config({"spec": {"networkPolicy": {"egress": {"more": [rule]}}}})
 
 
 def test_versions_are_those_that_the_product_names():

@@ -218,7 +218,7 @@ class Shaped(FieldKind[Any]):
     """A piece of a pod's manifest: taken as it is written, if it has only fields that Kubernetes has there.
 
     A shape is a mapping of fields to shapes, a list of one shape, ``{"*": shape}`` for names of the user's,
-    or a word: ``string``, ``integer``, ``boolean``, ``number or string``.
+    or a word: ``string``, ``integer``, ``boolean``, ``number or string`` for amounts, ``number or name``.
     """
 
     def __init__(self, shape: Any) -> None:
@@ -240,6 +240,7 @@ _WORDS: Final[Mapping[str, tuple[type, ...]]] = {
     "integer": (int,),
     "boolean": (bool,),
     "number or string": (int, str),
+    "number or name": (int, str),
 }
 
 
@@ -271,6 +272,8 @@ def _check_list(given: Any, shape: Any, at: Place) -> None:
 def _openapi(shape: Any) -> Json:
     if shape == "number or string":
         return dict(AMOUNT.openapi)
+    if shape == "number or name":
+        return {key: each for key, each in AMOUNT.openapi.items() if key != "pattern"}
     if isinstance(shape, str):
         return {"type": shape}
     if isinstance(shape, list):

@@ -123,7 +123,7 @@ PEERS: Final = Shaped([_PEER])
 EGRESS: Final = Shaped(
     [
         {
-            "ports": [{"protocol": "string", "port": "number or string", "endPort": "integer"}],
+            "ports": [{"protocol": "string", "port": "number or name", "endPort": "integer"}],
             "to": [_PEER],
         }
     ]
