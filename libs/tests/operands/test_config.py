@@ -294,6 +294,51 @@ def test_what_cannot_be_used_is_told_with_what_to_write(spec, field, part):
     assert part in told[field]
 
 
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        (
+            {"scheduler": {"schedulerService": {"port": 9090, "targetPort": 9090}}},
+            {"port": "grpcPort", "targetPort": "grpcPort"},
+        ),
+        ({"scheduler": {"schedulerService": {"port": 80, "targetPort": 9090}}}, {"targetPort": "grpcPort"}),
+        ({"admission": {"webhook": {"targetPort": 8081}}}, {"targetPort": "probePort"}),
+        ({"admission": {"webhook": {"metricsPort": 9443}}}, {"targetPort": "metricsPort"}),
+        ({"admission": {"webhook": {"port": 8080}}}, {"port": "the port of its metrics"}),
+        (
+            {"podGroupController": {"controllerService": {"webhook": {"targetPort": 8081}}}},
+            {"targetPort": "the port of its probes"},
+        ),
+        (
+            {"podGroupController": {"controllerService": {"webhook": {"port": 8080}}}},
+            {"port": "the port of its metrics"},
+        ),
+        (
+            {"queueController": {"controllerService": {"metrics": {"port": 443, "targetPort": 9443}}}},
+            {"port": "metrics.port", "targetPort": "metrics.targetPort"},
+        ),
+        (
+            {"queueController": {"controllerService": {"webhook": {"targetPort": 8081}}}},
+            {"targetPort": "the port of its probes"},
+        ),
+        ({"insight": {"grpcPort": 9092}}, {"grpcPort": "httpPort"}),
+        ({"insight": {"grpcPort": 8081, "httpPort": 0}}, {"grpcPort": "the port of its probes"}),
+        ({"insight": {"httpPort": 8080}}, {"httpPort": "the port of its metrics"}),
+    ],
+)
+def test_a_port_is_of_one_thing(spec, told):
+    found = {field.rpartition(".")[2]: text for field, text in problems(**spec).items()}
+    assert found.keys() == told.keys()
+    for field, other in told.items():
+        assert f"as {other} is" in found[field]
+
+
+def test_metrics_and_probes_may_share_a_port():
+    ports = {"probePort": 8080, "metricsPort": 8080}
+    spec = read_config(a_config(binder=ports, admission={"webhook": ports}))
+    assert spec.binder.probe_port == spec.binder.metrics_port == spec.admission.webhook.probe_port
+
+
 def test_names_of_webhooks_may_be_said_as_they_are():
     checks = {"webhookConfigurationNamePrefix": "kai-queue-validation-"}
     assert read_config(a_config(queueController={"webhooks": checks})) == read_config(a_config())

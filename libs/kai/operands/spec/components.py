@@ -59,6 +59,19 @@ class PortSpec(Fields):
     name: str = value(SHORT_NAME, "webhook", meaning="Name of the port.")
 
 
+#: Where processes and Services tell of themselves that have no field for it. In fields both may be one port.
+_SCRAPED: Final = {"the port of its metrics": 8080}
+_PROBED: Final = {"the port of its probes": 8081}
+
+
+def _apart(at: Place, field: str, port: int, taken: Mapping[str, int]) -> None:
+    """A process listens on a port for one thing, and a Service has it once."""
+    for other, known in taken.items():
+        if port == known:
+            at.below(field).complain(f"is {port}, as {other} is; choose another port")
+            return
+
+
 #: Where the pod-grouper tells schedulers of groups.
 POD_GROUPER_GRPC_PORT: Final = 9093
 METRICS_PORT: Final = PortSpec(port=8080, target_port=8080, name="metrics")
@@ -72,6 +85,12 @@ class AdmissionPortsSpec(Fields):
     target_port: int = value(PORT, 9443, meaning="Port of the process that it leads to.")
     probe_port: int = value(PORT, 8081, meaning="Port of /healthz and /readyz.")
     metrics_port: int = value(PORT, 8080, meaning="Port of /metrics.")
+
+    def check(self, at: Place) -> None:
+        """The webhook is on a port of its own."""
+        of_process = {"probePort": self.probe_port, "metricsPort": self.metrics_port}
+        _apart(at, "targetPort", self.target_port, of_process)
+        _apart(at, "port", self.port, _SCRAPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +262,11 @@ class PodGroupServiceSpec(Fields):
 
     webhook: PortSpec = part(PortSpec, meaning="The port that the API server calls.")
 
+    def check(self, at: Place) -> None:
+        """The webhook is on a port of its own."""
+        _apart(at.below("webhook"), "targetPort", self.webhook.target_port, {**_SCRAPED, **_PROBED})
+        _apart(at.below("webhook"), "port", self.webhook.port, _SCRAPED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroupControllerSpec(Fields):
@@ -268,6 +292,12 @@ class QueueServiceSpec(Fields):
 
     metrics: PortSpec = part(PortSpec, default=METRICS_PORT, meaning="Where metrics are read.")
     webhook: PortSpec = part(PortSpec, meaning="The port that the API server calls.")
+
+    def check(self, at: Place) -> None:
+        """The webhook is on a port of its own."""
+        of_process = {**_PROBED, "metrics.targetPort": self.metrics.target_port}
+        _apart(at.below("webhook"), "targetPort", self.webhook.target_port, of_process)
+        _apart(at.below("webhook"), "port", self.webhook.port, {"metrics.port": self.metrics.port})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,6 +332,11 @@ class SchedulerServiceSpec(Fields):
     port: int = value(PORT, 8080, meaning="Port of /metrics of the Service.")
     target_port: int = value(PORT, 8080, meaning="Port of the process that it leads to, and of its probes.")
     grpc_port: int = value(PORT, 9090, meaning="Port of sessions and decisions.")
+
+    def check(self, at: Place) -> None:
+        """Sessions and metrics are on ports of their own."""
+        _apart(at, "port", self.port, {"grpcPort": self.grpc_port})
+        _apart(at, "targetPort", self.target_port, {"grpcPort": self.grpc_port})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,7 +442,9 @@ class InsightSpec(Fields):
         return self.persistence.enabled and not self.external_secret.name
 
     def check(self, at: Place) -> None:
-        """A file has one writer, and needs room."""
+        """Each is on a port of its own; a file has one writer, and needs room."""
+        _apart(at, "grpcPort", self.grpc_port, {**_SCRAPED, **_PROBED, "httpPort": self.http_port})
+        _apart(at, "httpPort", self.http_port, {**_SCRAPED, **_PROBED})
         if self.external_secret.name:
             return
         if self.replicas is not None and self.replicas > 1:
