@@ -365,6 +365,38 @@ def test_default_amounts_of_the_operator_give_way_to_what_is_said_of_the_other(h
     assert (found["requests"], found["limits"]) == (requests, limits)
 
 
+AMOUNTS = {"requests": {"cpu": 0.5, "memory": 1000000000}, "limits": {"cpu": 2}}
+
+
+def test_amounts_may_be_numbers_whole_or_not(helm, jsonschema):
+    """A Config takes whole numbers and texts."""
+    written = {"requests": {"cpu": "0.5", "memory": "1000000000"}, "limits": {"cpu": "2"}}
+    parts = ("admission", "binder", "insight", "numaPlacementExporter", "redis", "operator")
+    bounds = {"containerName": "*", "minAllowed": {"cpu": 0.5}, "maxAllowed": {"cpu": 2}}
+    policy = {"containerPolicies": [bounds]}
+    values = {part: {"resources": AMOUNTS} for part in parts}
+    values["binder"] |= {"resourceReservationPodResources": AMOUNTS, "vpa": {"resourcePolicy": policy}}
+    values |= {"global": {"vpa": {"resourcePolicy": policy}}, "crdupgrader": {"resources": AMOUNTS}}
+    values["insight"] |= {"enabled": True, "persistence": {"size": 20000000000}}
+    values["redis"] |= {"persistence": {"enabled": True, "size": 2000000000}}
+    objects = helm.chart(values=values)
+    config = objects.one("Config", "kai-config")
+    custom_resource_validators(jsonschema)["kai.scheduler/v1", "Config"].validate(config)
+    spec = config["spec"]
+    assert {part: spec[part]["service"]["resources"] for part in parts[:4]} == dict.fromkeys(
+        parts[:4], written
+    )
+    assert spec["redis"]["resources"] == spec["binder"]["resourceReservation"]["podResources"] == written
+    sizes = [spec[part]["persistence"]["size"] for part in ("insight", "redis")]
+    assert sizes == ["20000000000", "2000000000"]
+    for vpa in (spec["binder"]["vpa"], spec["global"]["vpa"]):
+        (allowed,) = vpa["resourcePolicy"]["containerPolicies"]
+        assert (allowed["minAllowed"], allowed["maxAllowed"]["cpu"]) == ({"cpu": "0.5"}, "2")
+    for kind, name in (("Deployment", "kai-operator"), ("Job", "kai-crd-upgrader")):
+        (container,) = objects.one(kind, name)["spec"]["template"]["spec"]["containers"]
+        assert container["resources"]["requests"] == written["requests"]
+
+
 def test_a_pool_may_be_called_by_a_number(helm):
     values = {"scheduler": {"args": {"partition-label-value": 0}}}
     assert helm.chart(values=values).one("SchedulingShard", "default")["spec"]["partitionLabelValue"] == "0"

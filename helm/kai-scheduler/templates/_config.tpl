@@ -19,7 +19,7 @@ service:
   enabled: {{ ternary .values.enabled .enabled (not (hasKey . "enabled")) }}
   image: {{- include "kai.configImage" (dict "root" .root "image" .values.image) | nindent 4 }}
   {{- with .values.resources }}
-  resources: {{- toYaml . | nindent 4 }}
+  resources: {{- include "kai.texts" . | nindent 4 }}
   {{- end }}
   {{- with .values.affinity }}
   affinity: {{- toYaml . | nindent 4 }}
@@ -37,7 +37,7 @@ service:
 replicas: {{ int .values.replicas }}
 {{- end }}
 {{- with .values.vpa }}
-vpa: {{- toYaml . | nindent 2 }}
+vpa: {{- include "kai.vpa" . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
@@ -95,7 +95,7 @@ global:
   {{- range $field := list "updatePolicy" "resourcePolicy" }}
   {{- with get $v.global.vpa $field }}{{ $_ := set $vpa $field . }}{{ end }}
   {{- end }}
-  vpa: {{- toYaml $vpa | nindent 4 }}
+  vpa: {{- include "kai.vpa" $vpa | nindent 4 }}
 admission:
   {{- include "kai.configService" (dict "root" $root "values" $v.admission) | nindent 2 }}
   webhook:
@@ -160,7 +160,7 @@ binder:
     runtimeClassName: {{ $v.binder.runtimeClassName | default $reservation.runtimeClassName | default "" | quote }}
     image: {{- include "kai.configImage" (dict "root" $root "image" $v.binder.resourceReservationImage) | nindent 6 }}
     {{- with $v.binder.resourceReservationPodResources }}
-    podResources: {{- toYaml . | nindent 6 }}
+    podResources: {{- include "kai.texts" . | nindent 6 }}
     {{- end }}
 nodeScaleAdjuster:
   {{- include "kai.configService" (dict "root" $root "values" $v.nodescaleadjuster "enabled" $v.global.clusterAutoscaling) | nindent 2 }}
@@ -175,10 +175,11 @@ numaPlacementExporter:
     enabled: {{ $exporter.enabled }}
     {{- end }}
     image: {{- include "kai.configImage" (dict "root" $root "image" $exporter.image) | nindent 6 }}
-    {{- range $field := list "resources" "affinity" }}
-    {{- with get $exporter $field }}
-    {{ $field }}: {{- toYaml . | nindent 6 }}
+    {{- with $exporter.resources }}
+    resources: {{- include "kai.texts" . | nindent 6 }}
     {{- end }}
+    {{- with $exporter.affinity }}
+    affinity: {{- toYaml . | nindent 6 }}
     {{- end }}
     {{- with $exporter.args }}
     extraArgs: {{- include "kai.configFlags" . | nindent 6 }}
@@ -198,7 +199,7 @@ insight:
   retention: {{ $v.insight.retention | quote }}
   grpcPort: {{ $v.insight.ports.grpcPort }}
   httpPort: {{ $v.insight.ports.httpPort }}
-  persistence: {{- toYaml $v.insight.persistence | nindent 4 }}
+  persistence: {{- include "kai.texts" $v.insight.persistence | nindent 4 }}
   externalSecret: {{- toYaml $v.insight.externalSecret | nindent 4 }}
 redis:
   enabled: {{ if include "kai.redisUsed" . }}true{{ else }}false{{ end }}
@@ -206,10 +207,10 @@ redis:
   port: {{ $v.redis.port }}
   maxMemory: {{ $v.redis.maxMemory | quote }}
   {{- with $v.redis.resources }}
-  resources: {{- toYaml . | nindent 4 }}
+  resources: {{- include "kai.texts" . | nindent 4 }}
   {{- end }}
   {{- with $v.redis.persistence }}
-  persistence: {{- toYaml (ternary . (omit . "enabled") (kindIs "bool" .enabled)) | nindent 4 }}
+  persistence: {{- include "kai.texts" (ternary . (omit . "enabled") (kindIs "bool" .enabled)) | nindent 4 }}
   {{- end }}
   {{- if $v.redis.externalSecret.name }}
   externalSecret: {{- toYaml $v.redis.externalSecret | nindent 4 }}

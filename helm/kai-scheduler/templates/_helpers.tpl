@@ -13,6 +13,33 @@
 {{/* A value as text: helm reads numbers of a file as floats, which would be written with an exponent from a million on. */}}
 {{- define "kai.text" -}}{{ ternary (toJson .) (toString .) (kindIs "float64" .) }}{{- end -}}
 
+{{/* Puts texts in place of all numbers in a mapping. */}}
+{{- define "kai.numbersToTexts" -}}
+{{- range $key, $each := . -}}
+{{- if kindIs "map" $each -}}
+{{- include "kai.numbersToTexts" $each -}}
+{{- else if kindIs "slice" $each -}}
+{{- range $each -}}{{- if kindIs "map" . -}}{{- include "kai.numbersToTexts" . -}}{{- end -}}{{- end -}}
+{{- else if has (kindOf $each) (list "float64" "int64" "int") -}}
+{{- $_ := set $ $key (include "kai.text" $each) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A mapping of amounts, at any depth: as numbers a custom resource takes whole ones only. */}}
+{{- define "kai.texts" -}}
+{{- $made := deepCopy . -}}
+{{- include "kai.numbersToTexts" $made -}}
+{{- toYaml $made -}}
+{{- end -}}
+
+{{/* A VerticalPodAutoscaler's fields. */}}
+{{- define "kai.vpa" -}}
+{{- $made := deepCopy . -}}
+{{- with $made.resourcePolicy -}}{{- include "kai.numbersToTexts" . -}}{{- end -}}
+{{- toYaml $made -}}
+{{- end -}}
+
 {{/* What an amount is in numbers, to compare it with another. */}}
 {{- define "kai.amount" -}}
 {{- $text := include "kai.text" . -}}
@@ -37,7 +64,7 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- toYaml $given -}}
+{{- include "kai.texts" $given -}}
 {{- end -}}
 
 {{/* Labels of every object. */}}

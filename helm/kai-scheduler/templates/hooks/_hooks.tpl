@@ -101,7 +101,7 @@ spec:
           command: [python, -m, kai_hooks]
           args: {{- toYaml (concat .arguments (list (printf "--namespace=%s" $root.Release.Namespace))) | nindent 12 }}
           {{- with .values.resources }}
-          resources: {{- toYaml . | nindent 12 }}
+          resources: {{- include "kai.texts" . | nindent 12 }}
           {{- end }}
           securityContext: {{- include "kai.securityContext" $root | nindent 12 }}
           volumeMounts:
