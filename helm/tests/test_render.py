@@ -9,13 +9,15 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+import yaml
 from cryptography import x509
 
-from kai.config import ACTIONS
+from kai.config import ACTIONS, SchedulerConfig
 from kai.config.plugin_table import DEFAULT_PLUGINS
 from kai.model import names
 from kai.model.documents import load_written
 from kai.model.rules.priorities import CLASSES
+from kai.operands import read_config, read_shard
 from kai.runtime import ServiceSettings, SettingsError
 from kai.session.credentials import RedisCredentials
 
@@ -383,9 +385,7 @@ def test_amounts_may_be_numbers_whole_or_not(helm, jsonschema):
     config = objects.one("Config", "kai-config")
     custom_resource_validators(jsonschema)["kai.scheduler/v1", "Config"].validate(config)
     spec = config["spec"]
-    assert {part: spec[part]["service"]["resources"] for part in parts[:4]} == dict.fromkeys(
-        parts[:4], written
-    )
+    assert [spec[part]["service"]["resources"] for part in parts[:4]] == [written] * 4
     assert spec["redis"]["resources"] == spec["binder"]["resourceReservation"]["podResources"] == written
     sizes = [spec[part]["persistence"]["size"] for part in ("insight", "redis")]
     assert sizes == ["20000000000", "2000000000"]
@@ -395,6 +395,27 @@ def test_amounts_may_be_numbers_whole_or_not(helm, jsonschema):
     for kind, name in (("Deployment", "kai-operator"), ("Job", "kai-crd-upgrader")):
         (container,) = objects.one(kind, name)["spec"]["template"]["spec"]["containers"]
         assert container["resources"]["requests"] == written["requests"]
+
+
+def test_a_duration_of_no_time_may_be_the_number_0(helm, jsonschema):
+    searches = {"maxJobSearchDuration": 0, "maxActionSearchDuration": {"default": 0, "reclaim": "5s"}}
+    scheduler = {
+        "scenarioSearchBudgets": searches,
+        "minRuntime": {"preemptMinRuntime": 0},
+        "usageDBConfig": {"usageParams": {"halfLifePeriod": 0, "windowSize": "2d"}},
+    }
+    exporter = {"enabled": True, "driftResyncInterval": 0}
+    objects = helm.chart(values={"scheduler": scheduler, "numaPlacementExporter": exporter})
+    validators = custom_resource_validators(jsonschema)
+    config, shard = objects.one("Config", "kai-config"), objects.one("SchedulingShard", "default")
+    validators["kai.scheduler/v1", "SchedulingShard"].validate(shard)
+    validators["kai.scheduler/v1", "Config"].validate(config)
+    installed = read_config(config)
+    assert installed.numa_placement_exporter.drift_resync_interval == "0"
+    read = SchedulerConfig.parse(yaml.safe_dump(dict(read_shard(shard, installed).file)))
+    assert (read.budgets.job, read.budgets.action["default"]) == (0.0, 0.0)
+    assert read.usage_db is not None
+    assert read.usage_db.params.half_life is None
 
 
 def test_a_pool_may_be_called_by_a_number(helm):

@@ -190,7 +190,7 @@ numaPlacementExporter:
   {{- end }}
   {{- end }}
   {{- range $field := list "pollInterval" "driftResyncInterval" "podResourcesHostPath" "podResourcesSocket" "sysfsHostPath" }}
-  {{- with get $exporter $field }}
+  {{- with include "kai.text" (get $exporter $field) }}
   {{ $field }}: {{ . | quote }}
   {{- end }}
   {{- end }}

@@ -26,7 +26,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A mapping of amounts, at any depth: as numbers a custom resource takes whole ones only. */}}
+{{/* A mapping of amounts or durations: as numbers a custom resource takes whole ones only of amounts, and no durations. */}}
 {{- define "kai.texts" -}}
 {{- $made := deepCopy . -}}
 {{- include "kai.numbersToTexts" $made -}}
