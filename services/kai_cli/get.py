@@ -69,7 +69,7 @@ def pod_groups(
     async def look(client: KubeClient, target: Target) -> list[Row]:
         groups = await client.list(POD_GROUPS, namespace=place, type=PodGroup)
         pods = await client.list(PODS, namespace=place, type=Pod)
-        line = await target.line(client) if any(pod.status.phase == "Pending" for pod in pods) else ()
+        line = await target.line(client) if any(map(pod_view.waits, pods)) else ()
         notes.tell("the scheduler does not answer: positions are not known" if line is None else "")
         return [*group_view.table_of(groups, pods, at=time.time(), line=line or ())]
 

@@ -20,7 +20,7 @@ from kai_cli.claims import read_devices
 from kai_cli.connection import Target, ask
 from kai_cli.keys import pressed
 from kai_cli.output import console, emit
-from kai_cli.views import amounts, domains, nodes, pod_groups, queues
+from kai_cli.views import amounts, domains, nodes, pod_groups, pods, queues
 from kai_cli.views.picture import ENDS, Listing, Picture, after, drawn
 
 #: The key to look now.
@@ -85,10 +85,10 @@ async def look(client: KubeClient, target: Target) -> Seen:
     shares = await target.shares(client)
     claimed = await read_devices(client, found_pods)
     node_rows = nodes.table_of(found_nodes, found_pods, claimed)
-    waits = shares is not None and any(pod.status.phase == "Pending" for pod in found_pods)
+    waits = shares is not None and any(map(pods.waits, found_pods))
     line = await target.line(client) if waits else ()
     rows = pod_groups.table_of(groups, found_pods, at=time.time(), line=line or ())
-    waiting = [row for row in rows if row.pending]
+    waiting = [row for row in rows if row.waits]
     total, used = sum(row.gpus for row in node_rows), sum(row.used for row in node_rows)
     share = f" ({100 * used / total:.0f} %)" if total else ""
     in_use = f"{amounts.number(used)} of {amounts.count(total, 'GPU')} in use{share}"

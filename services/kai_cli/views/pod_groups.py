@@ -16,7 +16,7 @@ from kai.model.words import counted
 from kai.snapshot.times import seconds
 from kai_cli.output import Column
 from kai_cli.views import amounts
-from kai_cli.views.pods import obstacle
+from kai_cli.views.pods import obstacle, waits
 
 COLUMNS: Final = (
     Column("NAMESPACE"), Column("NAME"), Column("QUEUE"), Column("RUNNING", True), Column("STATE"),
@@ -66,6 +66,11 @@ class PodGroupRow:
     def key(self) -> str:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def waits(self) -> bool:
+        """Whether any of its pods does."""
+        return self.waiting_since is not None
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -125,7 +130,7 @@ def _row(group: PodGroup, pods: list[Pod], position: Position | None, *, at: flo
     condition = next(reversed((group.status and group.status.scheduling_conditions) or []), None)
     spec = group.spec
     reason, message = (_reason(condition), condition.message) if condition else _of_the_rest(pods)
-    since = [seconds(pod.metadata.creation_timestamp) for pod in pods if pod.status.phase == "Pending"]
+    since = [seconds(pod.metadata.creation_timestamp) for pod in pods if waits(pod)]
     return PodGroupRow(
         namespace=group.metadata.namespace,
         name=group.metadata.name,
@@ -162,7 +167,7 @@ def _reason(condition: SchedulingCondition) -> str:
 
 def _of_the_rest(pods: Iterable[Pod]) -> tuple[str, str]:
     """What pods say that wait, where the group says nothing: while some of it runs it has no condition."""
-    told = [why for pod in pods if pod.status.phase == "Pending" and (why := obstacle(pod)) is not None]
+    told = [why for pod in pods if waits(pod) and (why := obstacle(pod)) is not None]
     return (told[0].reason or "", told[0].message or "") if told else ("", "")
 
 

@@ -91,6 +91,15 @@ def _row(pod: Pod, claimed: ClaimedGpus, *, at: float) -> PodRow:
     )
 
 
+def waits(pod: Pod) -> bool:
+    """Whether a pod waits for its place. One with a node is ``Pending``, too, until its images are there."""
+    return (
+        (pod.status.phase or "Pending") == "Pending"
+        and not pod.spec.node_name
+        and not pod.metadata.deletion_timestamp
+    )
+
+
 def obstacle(pod: Pod) -> Condition | None:
     """Why a pod has no node; a bind that failed says more than that there was no place before."""
     if pod.spec.node_name:

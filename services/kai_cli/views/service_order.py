@@ -14,6 +14,7 @@ from kai_cli.output import Column
 from kai_cli.views import amounts, nodes
 from kai_cli.views.claims import NOTHING_CLAIMED, ClaimedGpus
 from kai_cli.views.pod_groups import PodGroupRow, table_of
+from kai_cli.views.pods import waits
 
 COLUMNS: Final = (
     Column("PLACE", True), Column("NAMESPACE"), Column("NAME"), Column("PRIORITY", True),
@@ -83,7 +84,7 @@ def waiting_in(
     overall = {each.pod_group: place for place, each in enumerate(line, start=1)}
     priority = {each.pod_group: each.priority for each in line}
     gpus = _asked_gpus(pods, claimed)
-    rows = [row for row in table_of(groups, pods, at=at, line=line) if row.queue in asked and row.pending]
+    rows = [row for row in table_of(groups, pods, at=at, line=line) if row.queue in asked and row.waits]
     rows.sort(key=lambda row: (overall.get(row.key, len(line) + 1), row.waiting_since or at))
     return [
         WaitingRow(
@@ -116,7 +117,7 @@ def _asked_gpus(pods: Iterable[Pod], claimed: ClaimedGpus) -> Mapping[str, float
     waiting: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         group = pod.annotations.get(names.POD_GROUP_ANNOTATION)
-        if group and pod.status.phase == "Pending":
+        if group and waits(pod):
             waiting[f"{pod.metadata.namespace}/{group}"].append(pod)
     return {
         group: sum(map(nodes.asked_gpus, members)) + claimed.gpus(members)

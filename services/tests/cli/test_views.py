@@ -231,6 +231,29 @@ def test_of_a_pod_group_that_runs_in_part_the_rest_says_why_it_waits():
     assert row.cells()[-1] == "OverLimit: 4 GPUs"
 
 
+def test_a_pod_waits_only_while_it_has_no_node_and_may_get_one():
+    assert pods.waits(a_pod("new", node="", phase="Pending"))
+    assert pods.waits(a_pod("no phase yet", node="", phase=""))
+    assert not pods.waits(a_pod("pulls its image", phase="Pending"))
+    assert not pods.waits(a_pod("runs"))
+    assert not pods.waits(a_pod("never had one", node="", phase="Failed"))
+    leaving = a_pod("leaves", node="", phase="Pending")
+    leaving.metadata.deletion_timestamp = "2026-11-24T10:00:00Z"
+    assert not pods.waits(leaving)
+
+
+def test_a_pod_group_whose_pods_have_nodes_waits_for_nothing_while_images_are_pulled():
+    group = PodGroup(metadata=ObjectMeta(name="pg", namespace="team"), spec=PodGroupSpec(queue="q"))
+    member = {"phase": "Pending", "annotations": {"pod-group-name": "pg"}}
+    starts, waits = a_pod("p0", gpus=2, **member), a_pod("p1", node="", gpus=1, **member)
+    waits.metadata.creation_timestamp = "2026-11-24T10:00:00Z"
+    [row] = pod_groups.table_of([group], [starts], at=60.0)
+    assert (row.waiting_since, row.pending, row.cells()[6]) == (None, 1, "-")
+    assert service_order.waiting_in({"q"}, [group], [starts], at=60.0, line=()) == []
+    [waiting] = service_order.waiting_in({"q"}, [group], [starts, waits], at=60.0, line=())
+    assert (waiting.gpus, waiting.group.waiting_since) == (1.0, seconds("2026-11-24T10:00:00Z"))
+
+
 @pytest.mark.parametrize(
     ("spec", "shown"),
     [

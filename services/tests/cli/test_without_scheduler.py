@@ -213,6 +213,33 @@ def test_one_look_at_the_cluster_says_what_is_not_known(kubeconfig: Path) -> Non
     )
 
 
+@pytest.fixture
+def starting(kubeconfig: Path) -> Iterator[None]:
+    """A pod group whose only pod has a node, and waits there for its images."""
+    member = {"name": "starting", "annotations": {"pod-group-name": "starting"}}
+    group = {"metadata": {"name": "starting"}, "spec": {"minMember": 1, "queue": "q"}}
+
+    async def there() -> None:
+        async with KubeClient.connect(str(kubeconfig), user_agent="test") as client:
+            await client.create(POD_GROUPS, group, namespace="team")
+            await client.create(PODS, {"metadata": member, "spec": LEFT["spec"]}, namespace="team")
+
+    async def gone() -> None:
+        async with KubeClient.connect(str(kubeconfig), user_agent="test") as client:
+            await client.delete(PODS, "starting", namespace="team")
+            await client.delete(POD_GROUPS, "starting", namespace="team")
+
+    asyncio.run(there())
+    yield
+    asyncio.run(gone())
+
+
+@pytest.mark.usefixtures("starting")
+def test_what_has_its_place_and_pulls_images_is_not_among_what_waits(kubeconfig: Path) -> None:
+    assert "1 group waiting\n" in kai(kubeconfig, "top", "--once").stdout
+    assert [each["name"] for each in json.loads(kai(kubeconfig, "queue", "q", "-o", "json").stdout)] == ["g"]
+
+
 def test_live_it_takes_keys_and_leaves_the_terminal_as_it_was(kubeconfig: Path) -> None:
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
