@@ -36,6 +36,7 @@ from kai_cli import output
 from kai_cli.connection import Target, ask
 from kai_cli.gone import last_words
 from kai_cli.logs import note
+from kai_cli.looking import installation
 from kai_cli.output import Format, FormatOption, fail
 from kai_cli.remedies import with_remedies
 from kai_cli.subjects import POD, POD_GROUP, QUEUE, NoSubject, Subject, found_subject
@@ -100,6 +101,8 @@ class _Explanation:
         self._situation: Situation | None = None
         #: Why no scheduler could be asked.
         self._silence = ""
+        #: What pods name that are for our schedulers; empty until somebody has told.
+        self._ours = ""
 
     async def answer(self) -> Answer:
         """The answer, about what was asked for."""
@@ -179,7 +182,7 @@ class _Explanation:
 
     # --- objects -----------------------------------------------------------------------------------
     async def _of_objects(self, pod: Pod) -> Answer | None:
-        told = objects.without_scheduler(pod, scheduler_name=self._scheduler_name())
+        told = objects.without_scheduler(pod, scheduler_name=await self._scheduler_name())
         if told is not None:
             return told
         named = pod.annotations.get(names.POD_GROUP_ANNOTATION, "")
@@ -259,10 +262,14 @@ class _Explanation:
         except (PeerUnavailable, ApiError) as error:  # its Lease may be for others to read
             self._silence = str(error)
 
-    def _scheduler_name(self) -> str:
-        """What pods name that are for the scheduler that was asked."""
-        told = self._situation.snapshot.params.get("scheduler_name") if self._situation is not None else None
-        return str(told or names.SCHEDULER_NAME)
+    async def _scheduler_name(self) -> str:
+        """What pods name that are for the scheduler that was asked, or for the installation if none was."""
+        if self._situation is not None:
+            return str(self._situation.snapshot.params.get("scheduler_name") or names.SCHEDULER_NAME)
+        if not self._ours:
+            installed = await installation.read(self.client, namespace=self.target.namespace)
+            self._ours = installed.scheduler_name
+        return self._ours
 
     async def _of_engine(self, waiting: Pod | None) -> Answer:
         if self._situation is None:

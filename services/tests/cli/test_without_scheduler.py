@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ import yaml
 import deadlines
 from e2e.api_server import serving
 from kai.kube.client import KubeClient
-from kai.kube.resources import CORE_EVENTS, LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES, Resource
+from kai.kube.resources import CONFIGS, CORE_EVENTS, LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES, Resource
 from kai.model import names, release
+from kai.operands.spec.config import CONFIG_NAME
 from kai_local.installation.bootstrap import definitions
 
 pytestmark = pytest.mark.integration
@@ -213,25 +215,35 @@ def test_one_look_at_the_cluster_says_what_is_not_known(kubeconfig: Path) -> Non
     )
 
 
+@contextmanager
+def there(kubeconfig: Path, *made: tuple[Resource, str, dict[str, Any]]) -> Iterator[None]:
+    """Objects that are there for a while, with their namespaces."""
+
+    async def create() -> None:
+        async with KubeClient.connect(str(kubeconfig), user_agent="test") as client:
+            for kind, namespace, body in made:
+                await client.create(kind, body, namespace=namespace)
+
+    async def delete() -> None:
+        async with KubeClient.connect(str(kubeconfig), user_agent="test") as client:
+            for kind, namespace, body in reversed(made):
+                await client.delete(kind, body["metadata"]["name"], namespace=namespace)
+
+    asyncio.run(create())
+    try:
+        yield
+    finally:
+        asyncio.run(delete())
+
+
 @pytest.fixture
 def starting(kubeconfig: Path) -> Iterator[None]:
     """A pod group whose only pod has a node, and waits there for its images."""
-    member = {"name": "starting", "annotations": {"pod-group-name": "starting"}}
     group = {"metadata": {"name": "starting"}, "spec": {"minMember": 1, "queue": "q"}}
-
-    async def there() -> None:
-        async with KubeClient.connect(str(kubeconfig), user_agent="test") as client:
-            await client.create(POD_GROUPS, group, namespace="team")
-            await client.create(PODS, {"metadata": member, "spec": LEFT["spec"]}, namespace="team")
-
-    async def gone() -> None:
-        async with KubeClient.connect(str(kubeconfig), user_agent="test") as client:
-            await client.delete(PODS, "starting", namespace="team")
-            await client.delete(POD_GROUPS, "starting", namespace="team")
-
-    asyncio.run(there())
-    yield
-    asyncio.run(gone())
+    pod = {"metadata": {"name": "starting", "annotations": {"pod-group-name": "starting"}}}
+    pod["spec"] = LEFT["spec"]
+    with there(kubeconfig, (POD_GROUPS, "team", group), (PODS, "team", pod)):
+        yield
 
 
 @pytest.mark.usefixtures("starting")
@@ -288,6 +300,33 @@ def test_a_pod_whose_group_is_gone_is_explained_without_it(kubeconfig: Path) -> 
     done = kai(kubeconfig, "explain", "pod/left", "-n", "killed")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("pod killed/left: ESCALATE (SchedulerSilent)")
+
+
+@pytest.fixture
+def renamed(kubeconfig: Path) -> Iterator[None]:
+    """An installation whose pods name another scheduler than they usually do, and a pod of it."""
+    config = {"metadata": {"name": CONFIG_NAME}, "spec": {"global": {"schedulerName": "my-kai"}}}
+    group = {"metadata": {"name": "own"}, "spec": {"minMember": 1, "queue": "q"}}
+    pod = {"metadata": {"name": "own", "annotations": {"pod-group-name": "own"}}}
+    pod["spec"] = {**A_POD["spec"], "schedulerName": "my-kai"}
+    with there(kubeconfig, (CONFIGS, "", config), (POD_GROUPS, "team", group), (PODS, "team", pod)):
+        yield
+
+
+@pytest.mark.usefixtures("renamed")
+@pytest.mark.parametrize(
+    "system", [(), ("--system-namespace", "killed")], ids=["none leads", "it was killed"]
+)
+def test_whose_pod_it_is_goes_by_the_name_of_the_installation(
+    kubeconfig: Path, system: tuple[str, ...]
+) -> None:
+    ours = kai(kubeconfig, *system, "explain", "pod/own", "-n", "team")
+    assert ours.stdout.startswith("pod team/own: ESCALATE (SchedulerSilent)"), ours.stderr
+    theirs = kai(kubeconfig, *system, "explain", "pod/p")
+    assert theirs.stdout.splitlines()[:2] == [
+        "pod default/p: CHANGE (AnotherScheduler)",
+        "its schedulerName is 'kai-scheduler', so it is not for 'my-kai' to place",
+    ]
 
 
 def test_what_never_reaches_a_scheduler_is_told_and_the_namespace_is_that_of_the_context(
