@@ -79,7 +79,7 @@ def _places(situation: Situation, body: Json) -> bool:
     meta |= {key: body["metadata"].get(key) or {} for key in ("labels", "annotations")}
     text = json.dumps({**body, "metadata": meta, "status": None})
     try:
-        made = submitted(situation.state, text, now=situation.now, namespace=meta["namespace"], file="")
+        made = submitted(situation.state, text, now=situation.now, namespace=meta["namespace"])
         keys = [
             PodGroupKey(group.key)
             for each in made.changes

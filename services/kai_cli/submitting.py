@@ -31,7 +31,9 @@ class Submission:
     notes: Sequence[str]
 
 
-def submitted(state: ClusterState, text: str, *, now: float, namespace: str, file: str) -> Submission:
+def submitted(
+    state: ClusterState, text: str, *, now: float, namespace: str, usual: str = "", files: Sequence[str] = ()
+) -> Submission:
     """The workloads of manifests.
 
     Args:
@@ -39,7 +41,8 @@ def submitted(state: ClusterState, text: str, *, now: float, namespace: str, fil
         text: the manifests, YAML.
         now: Unix seconds.
         namespace: of those that name none.
-        file: how they are called in a command.
+        usual: where kubectl puts those by itself; empty where nobody knows.
+        files: how they are called in a command.
 
     Raises:
         GroupingError: they cannot be grouped.
@@ -52,7 +55,8 @@ def submitted(state: ClusterState, text: str, *, now: float, namespace: str, fil
         queue_label_key=params.queue_label_key,
         node_pool_label_key=params.node_pool_label_key,
     )
-    manifest = with_pods(read_manifest(text), namespace=namespace)
+    given = read_manifest(text)
+    manifest = with_pods(given, namespace=namespace)
     whole = (*manifest.objects, *_priority_classes(state))
     made = asyncio.run(preview_of(Manifest(whole, manifest.problems), options))
     try:
@@ -82,8 +86,25 @@ def submitted(state: ClusterState, text: str, *, now: float, namespace: str, fil
             f"{', '.join(again)} is in the cluster already; give it another name in the manifest, "
             "to see what a second one would do"
         )
-    work = changes.AddWorkload(groups=groups, pods=ours, file=file)
+    where = "" if namespace == usual else _to_say(given.objects, manifest.objects, namespace)
+    work = changes.AddWorkload(groups=groups, pods=ours, files=files, namespace=where)
     return Submission([work], made.warnings, made.notes)
+
+
+def _to_say(given: Sequence[Json], placed: Sequence[Json], namespace: str) -> str | None:
+    """What kubectl is told of a namespace, as ``AddWorkload`` has it, from the objects of files and what came
+    of them, in the same order and with their pods at the end.
+    """
+    named = {_namespace_of(body) for body in given} - {""}
+    pairs = zip(given, placed, strict=False)
+    if not any(_namespace_of(after) and not _namespace_of(before) for before, after in pairs):
+        return ""
+    return namespace if named <= {namespace} else None
+
+
+def _namespace_of(body: Json) -> str:
+    meta = body.get("metadata")
+    return str(meta.get("namespace") or "") if isinstance(meta, dict) else ""
 
 
 def _groups_of(pods: Sequence[Pod], bodies: Sequence[Json]) -> list[Json]:

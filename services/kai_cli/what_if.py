@@ -107,10 +107,11 @@ def what_if(
     target = Target.of(context)
     found = _scene(target, snapshot_file, address, name)
     # A file and a cluster that is named are not those of the context.
-    namespace = namespace or (_DEFAULT_NAMESPACE if snapshot_file or name else _of_context(target))
+    usual = "" if snapshot_file or name else _of_context(target)
+    namespace = namespace or usual or _DEFAULT_NAMESPACE
     try:
         wanted = (
-            _of_files(found, files, namespace)
+            _of_files(found, files, namespace, usual)
             if files
             else changes_of(found.state, what or [], namespace=namespace, like=like)
         )
@@ -174,15 +175,14 @@ def _duration(option: str, text: str) -> float:
     return found
 
 
-def _of_files(found: Scene, files: Sequence[Path], namespace: str) -> list[Change]:
+def _of_files(found: Scene, files: Sequence[Path], namespace: str, usual: str) -> list[Change]:
     try:
         text = "\n---\n".join(text_of(path) for path in files)
     except (OSError, UnicodeDecodeError) as error:
         raise fail(f"cannot read the manifest: {error}") from error
     try:
-        made = submitted(
-            found.state, text, now=found.now, namespace=namespace, file=" -f ".join(map(str, files))
-        )
+        called = [str(path) for path in files]
+        made = submitted(found.state, text, now=found.now, namespace=namespace, usual=usual, files=called)
     except GroupingError as error:
         raise fail(str(error)) from error
     for warning in made.warnings:

@@ -2,6 +2,7 @@
 
 import random
 import shlex
+from dataclasses import replace
 
 import pytest
 
@@ -254,13 +255,23 @@ def test_what_runs_in_a_queue_that_is_deleted_is_nobodys() -> None:
 def test_work_comes_and_goes() -> None:
     state = _cluster(_job("old", node="n0"))
     group, pod = _job("job")
-    with made(state, [AddWorkload(groups=[group], pods=[pod], file="job.yaml")]):
+    with made(state, [AddWorkload(groups=[group], pods=[pod])]):
         assert sorted(state.jobs) == ["default/job", "default/old"]
     gone = RemoveWorkload(group="default/old")
     with made(state, [gone]):
         assert not state.jobs
         assert not state.tasks
     assert gone.command(state) == "kubectl delete pod old-0 -n default"
+
+
+def test_each_file_is_applied_by_a_name_of_its_own() -> None:
+    submitted = AddWorkload(groups=(), pods=(), files=["a.yaml", "my b.yaml"])
+    assert submitted.text == "submit a.yaml, my b.yaml"
+    state, command = _cluster(), "kubectl apply -f a.yaml -f 'my b.yaml'"
+    assert submitted.command(state) == command
+    assert replace(submitted, namespace="team").command(state) == f"{command} -n team"
+    assert replace(submitted, namespace=None).command(state) is None
+    assert AddWorkload(groups=(), pods=()).command(state) is None
 
 
 def test_commands_are_for_what_made_a_group() -> None:
@@ -317,7 +328,7 @@ def test_nothing_that_somebody_wrote_into_an_object_is_done_by_a_shell(name: str
         SetPriority(group="default/job", priority_class=name),
         DropConstraint(group="default/job", constraint="node selector"),
         RemoveWorkload(group="default/job"),
-        AddWorkload(groups=(), pods=(), file=f"{name}.yaml"),
+        AddWorkload(groups=(), pods=(), files=[f"{name}.yaml"], namespace=name),
         SetNodeSelector(group="default/job", label="zone", value=name),
         DeleteQueue(queue=name),
         SetBounds(queue=name, bound=Bound.QUOTA, amounts={"gpu": 1}),

@@ -106,7 +106,7 @@ class PageServer:
 
         def work(state: ClusterState, now: float) -> list[Change]:
             try:
-                return submitted(state, text, now=now, namespace=namespace, file=_FILE).changes
+                return submitted(state, text, now=now, namespace=namespace, files=[_FILE]).changes
             except GroupingError as error:
                 raise ChangeRefused(str(error)) from error
 

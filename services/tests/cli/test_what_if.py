@@ -146,6 +146,46 @@ def test_a_manifest_runs_in_the_place_of_others(ask):
     assert {"default/new-0", "default/new-1"} <= set(ends["started"])
 
 
+QUEUE = "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: more}"
+OF_TEAM = JOB.replace("name: new", "name: there\n  namespace: team")
+
+
+@pytest.mark.parametrize(
+    ("manifests", "arguments", "said"),
+    [
+        ([JOB], [], " -n default"),
+        ([JOB], ["-n", "team"], " -n team"),
+        ([JOB, OF_TEAM], ["-n", "team"], " -n team"),
+        ([OF_TEAM], [], ""),
+        ([OF_TEAM, QUEUE], [], ""),
+    ],
+)
+def test_manifests_are_applied_where_they_were_tried(ask, tmp_path, manifests, arguments, said):
+    files = [tmp_path / f"{n} of them.yaml" for n, _ in enumerate(manifests)]
+    for file, text in zip(files, manifests, strict=True):
+        file.write_text(text)
+    named = [word for file in files for word in ("-f", file)]
+    [change] = told(ask(*named, *arguments, "-o", "json"))["changes"]
+    assert change["command"] == "kubectl apply" + "".join(f" -f '{file}'" for file in files) + said
+
+
+def test_manifests_that_no_command_puts_where_they_were_tried_have_none(ask):
+    [change] = told(ask("-f", "-", "-o", "json", input=f"{JOB}\n---\n{OF_TEAM}"))["changes"]
+    assert change["command"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [([], ""), (["-n", "team"], ""), (["-n", "other"], " -n other")]
+)
+def test_the_namespace_of_the_context_need_not_be_said(cluster, tmp_path, monkeypatch, arguments, said):
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(CONTEXT)
+    monkeypatch.setattr("kai_cli.snapshot.taken", lambda *_, **__: cluster.read_bytes())
+    asked = ["--kubeconfig", str(kubeconfig), "what-if", "-f", "-", *arguments, "-o", "json"]
+    [change] = told(CliRunner().invoke(app, asked, input=JOB))["changes"]
+    assert change["command"] == f"kubectl apply -f -{said}"
+
+
 def test_a_copy_of_a_pod_that_runs_is_another_pod_once_it_has_a_name_of_its_own(ask):
     copied = a_pod("theirs-0-0", gpus=1, node="node-0")
     meta = {"name": "copy", "uid": copied.metadata.uid, "labels": {names.QUEUE_LABEL: "team"}}

@@ -21,19 +21,25 @@ class AddWorkload:
 
     groups: Sequence[PodGroup]
     pods: Sequence[Pod] = field(repr=False)
-    #: The file that they are in, if they are in one.
-    file: str = ""
+    #: The files that they are in, if they are in any.
+    files: Sequence[str] = ()
+    #: Where those of the files come that name no namespace; empty where kubectl need not be told. None where
+    #: it cannot: it takes no namespace beside objects that name another one.
+    namespace: str | None = ""
 
     @property
     def text(self) -> str:
         """What to do."""
-        named = self.file or ", ".join(group.key for group in self.groups)
-        return f"submit {named}"
+        return f"submit {', '.join(self.files or [group.key for group in self.groups])}"
 
     def command(self, state: ClusterState) -> str | None:
-        """How the file is applied; None where there is none."""
+        """How the files are applied; None where there are none, or no single command does it."""
         del state
-        return f"kubectl apply -f {shlex.quote(self.file)}" if self.file else None
+        if not self.files or self.namespace is None:
+            return None
+        files = " ".join(f"-f {shlex.quote(file)}" for file in self.files)
+        where = f" -n {shlex.quote(self.namespace)}" if self.namespace else ""
+        return f"kubectl apply {files}{where}"
 
     def make(self, journal: Journal) -> None:
         """Put groups and pods."""
