@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kai.answers.answer import Answer, Code, Ladder, Position, Reason, Verdict
+from kai.answers.answer import Amounts, Answer, Code, Ladder, Position, Reason, Verdict
 from kai.answers.groups import answer_pod_group, nothing_waits
 from kai.answers.situation import Situation
 from kai.engine.explain.job_order import job_order
@@ -27,6 +27,8 @@ _OVER = (
     Status.STUCK_IN_RELEASING,
     Status.LINGERING,
 )
+#: How the names of numbers end that a reason counts of a queue.
+_OF_A_QUEUE = ("Held", "Limit", "Quota", "FairShare")
 
 
 def answer_pod(situation: Situation, key: str) -> Answer | None:
@@ -152,9 +154,16 @@ def answer_queue(situation: Situation, name: str) -> Answer | None:
     text = (
         f"{head}; {counted(len(stuck), 'pod group')} waiting, of which {first} is next: {found.reason.text}"
     )
-    amounts = {**_amounts(session, queue, len(stuck)), "first": str(first), **found.reason.amounts}
+    amounts = {**_of_first(found.reason, name), **_amounts(session, queue, len(stuck)), "first": str(first)}
     reason = Reason(code=found.reason.code, text=text, amounts=amounts)
     return _of_queue(name, found.verdict, reason, found)
+
+
+def _of_first(reason: Reason, queue: str) -> Amounts:
+    """What is counted of the next that waits, without numbers of another queue that is in its way."""
+    if reason.amounts.get("queue", queue) == queue:
+        return reason.amounts
+    return {key: value for key, value in reason.amounts.items() if not key.endswith(_OF_A_QUEUE)}
 
 
 def _of_queue(name: str, verdict: Verdict, reason: Reason, first: Answer | None) -> Answer:

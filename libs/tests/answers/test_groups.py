@@ -421,6 +421,36 @@ def test_a_queue_tells_what_it_holds_and_why_the_next_of_it_waits() -> None:
     assert idle.verdict is Verdict.RUNS
 
 
+def test_the_numbers_of_a_queue_are_its_own_whichever_queue_is_in_the_way() -> None:
+    tree = [
+        a_queue("top", gpu=6, limit=4),
+        a_queue("small", parent="top", gpu=1, limit=2),
+        a_queue("firm", parent="top", gpu=1, cpu=500),
+    ]
+    runs = a_job("run", queue="small", gpus=1, on="n1")
+    by_leaf = the_situation(tree, TWO, runs, a_job("job", queue="small", gpus=2))
+    of_parent = {"queue": "top", "gpuHeld": 1, "gpuQuota": 6, "gpuLimit": 4}
+    assert amounts_of(by_leaf, "top", Code.OVER_LIMIT) == of_parent | {"gpuAsked": 2}
+    own = {"queue": "small", "gpuHeld": 1, "gpuQuota": 1, "gpuLimit": 2, "gpuAsked": 2}
+    assert amounts_of(by_leaf, "small", Code.OVER_LIMIT) == own
+    by_parent = the_situation(tree, TWO, runs, a_job("job", queue="firm", gpus=4))
+    own = {"queue": "firm", "gpuHeld": 0, "gpuQuota": 1, "gpuLimit": -1, "gpuAsked": 4}
+    assert amounts_of(by_parent, "firm", Code.OVER_LIMIT) == own
+    of_cpu = the_situation(tree, TWO, runs, a_job("job", queue="firm", priority="build"))
+    assert amounts_of(of_cpu, "top", Code.OVER_QUOTA) == of_parent | {"cpuAsked": 1000}
+
+
+def amounts_of(situation: Situation, queue: str, code: Code) -> dict[str, Any]:
+    """What the answer for a queue counts, without what is next in it."""
+    answer = answer_queue(situation, queue)
+    assert answer is not None
+    assert answer.reason.code is code
+    amounts = dict(answer.reason.amounts)
+    assert (amounts.pop("first"), amounts.pop("waiting")) == ("default/job", 1)
+    assert f"(fair share {amounts.pop('gpuFairShare'):g} GPU" in answer.reason.text
+    return amounts
+
+
 def test_nobody_is_explained_who_is_not_there() -> None:
     situation = the_situation(team(), TWO)
     assert answer_pod_group(situation, PodGroupKey("default/none")) is None
