@@ -147,7 +147,7 @@ def _why_none(answer: Answer) -> str:
     if answer.verdict is Verdict.RUNS:
         return "nothing of it waits"
     if answer.verdict is Verdict.WAIT:
-        return "nothing is known of how long such work lasts"
+        return "there was not time enough to let the cluster live on often enough"
     return f"it does not start by itself: {answer.verdict} ({answer.reason.code})"
 
 

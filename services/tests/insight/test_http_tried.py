@@ -115,6 +115,16 @@ async def test_a_forecast_counts_from_when_it_is_told_however_long_ago_the_last_
     assert asked_at <= told.kept_at <= time.time()
 
 
+async def test_where_time_is_over_before_the_cluster_lived_on_often_enough_that_is_the_reason(
+    tried, told, boss, monkeypatch
+):
+    monkeypatch.setattr("kai_insight.live.questions.FORECAST_SECONDS", 0.0)
+    found = await answer(tried, "live/forecast", boss, namespace="default", name="next")
+    text = "there was not time enough to let the cluster live on often enough"
+    assert found == {"forecast": None, "reason": text}
+    assert told.kept == []
+
+
 async def test_without_a_past_there_is_no_forecast(town, database, watched, boss):
     knows_nothing = Told(runs=None)
     async with (
