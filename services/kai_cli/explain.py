@@ -128,11 +128,11 @@ class _Explanation:
         waiting = [pod for pod in subject.pods if not (pod.spec.node_name or has_ended(pod.status.phase))]
         for pod in waiting or subject.pods[:1]:
             if (told := await self._of_objects(pod)) is not None:
-                return await self._with_remedies(told, pod)
+                return await self._with_remedies(told, subject.object, pod)
         if not subject.pods and not self._is_joined():
             owner = await self._owner()
             if owner is not None:
-                return await self._with_remedies(objects.without_pods(owner), None)
+                return await self._with_remedies(objects.without_pods(owner), owner, None)
         if not subject.groups:
             return objects.without_pods(
                 subject.object or {"kind": subject.kind, "metadata": {"name": subject.name}}
@@ -197,13 +197,12 @@ class _Explanation:
             groupers=None if named else await self._groupers(),
         )
 
-    async def _with_remedies(self, told: Answer, pod: Pod | None) -> Answer:
+    async def _with_remedies(self, told: Answer, owner: Json | None, pod: Pod | None) -> Answer:
         """With what would help: made in the workload if it has a template, else in the pod."""
         if told.verdict is Verdict.RUNS:
             return told
         if self._situation is None:
             await self._ask()
-        owner = self.subject.object
         if owner is not None and ("template" in (owner.get("spec") or {}) or pod is None):
             body = owner
         elif pod is not None:

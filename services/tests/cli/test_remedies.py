@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from kai.answers import objects
 from kai.answers.answer import Answer, Code, Ladder, Reason, Verdict
+from kai.kube.resources import JOBS, Resource
 from kai.model import names
 from kai.model.objects import Json
+from kai.replay import circumstances
+from kai.replay.circumstances import Circumstances
+from kai.snapshot import codec
+from kai.wire.chunks import Received
+from kai_cli.__main__ import app
+from kai_cli.connection import Target
 from kai_cli.remedies import with_remedies
 from libs.tests.answers.test_groups import TWO, team, the_situation
-from libs.tests.engine.builders import a_job
+from libs.tests.engine.builders import NOW, a_job, a_state
 
 
 def a_template(*, gpus: int, scheduler: str = names.SCHEDULER_NAME) -> Json:
@@ -48,6 +59,62 @@ def test_a_suspended_job_is_resumed() -> None:
     assert objects.without_pods(body).reason.code is Code.SUSPENDED
     command = 'kubectl patch job/x -n default --type=merge -p \'{"spec": {"suspend": false}}\''
     assert told(body, Code.SUSPENDED) == [("resume Job x", command)]
+
+
+class Objects:
+    """An API server that has some objects, and no pods."""
+
+    namespace = "default"
+
+    def __init__(self, *bodies: Json) -> None:
+        self._bodies = {(body["kind"], body["metadata"]["name"]): body for body in bodies}
+
+    async def get(self, resource: Resource, name: str, *, namespace: str) -> Json:
+        assert namespace == self.namespace
+        return self._bodies[resource.kind, name]
+
+    async def list(self, *_: Any, **__: Any) -> list[Json]:
+        return []
+
+    async def discover(self, api_version: str, kind: str) -> Resource:
+        assert (api_version, kind) == (JOBS.api_version, JOBS.kind)
+        return JOBS
+
+
+class Scheduler:
+    """A scheduler that tells how an empty cluster is."""
+
+    async def picture(self) -> Received:
+        state = a_state(team(), TWO)
+        state.settle(NOW)
+        told = circumstances.encode(Circumstances(now=NOW), state.params)
+        return Received(1, codec.encode(codec.cut(state)), told)
+
+
+@pytest.mark.parametrize("asked", ["job/x", "podgroup/pg-x"])
+def test_a_suspended_job_is_resumed_whether_it_or_its_pod_group_is_asked_about(
+    monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    job = an_object("Job", {"suspend": True, "parallelism": 1, "template": {"spec": a_template(gpus=1)}})
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "u"}
+    meta = {"name": "pg-x", "namespace": "default", "ownerReferences": [owner]}
+    group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": meta}
+
+    @asynccontextmanager
+    async def cluster(_: Target) -> AsyncIterator[Objects]:
+        yield Objects(job, group | {"spec": {"queue": "team", "minMember": 1}})
+
+    @asynccontextmanager
+    async def scheduler(*_: Any) -> AsyncIterator[Scheduler]:
+        yield Scheduler()
+
+    monkeypatch.setattr(Target, "cluster", cluster)
+    monkeypatch.setattr(Target, "scheduler", scheduler)
+    result = CliRunner().invoke(app, ["explain", asked, "-o", "json"])
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert (f"{answer['kind'].lower()}/{answer['name']}", answer["reason"]["code"]) == (asked, "Suspended")
+    assert [change["text"] for change in answer["changes"]] == ["resume Job x"]
 
 
 def test_who_would_find_no_place_is_told_nothing() -> None:
