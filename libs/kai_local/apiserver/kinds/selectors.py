@@ -132,7 +132,7 @@ def _reader(resource: Resource, path: str) -> Callable[[Record], str]:
             )
     if resource.kind == "Namespace" and path == "name":
         return lambda record: record.name
-    keys = path.split(".")
+    keys = _WRITTEN_AS.get(path, path).split(".")
     absent = _ABSENT.get(path, "")
     return lambda record: _text(dig(record.obj, *keys), absent)
 
@@ -145,6 +145,8 @@ _EVENT_FIELDS: Final = {
     },
 }
 
+#: Fields that selectors call otherwise than objects do.
+_WRITTEN_AS: Final = {"status.successful": "status.succeeded"}
 
 _ABSENT: Final = {
     "spec.unschedulable": "false",

@@ -187,6 +187,22 @@ async def test_selectors_choose(api):
     assert found == SELECTORS
 
 
+async def test_jobs_are_selected_by_how_many_of_their_pods_succeeded(api):
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    for name in ("done", "fresh"):
+        await api.post(jobs, {"metadata": {"name": name}, "spec": {"template": template}})
+    await api.patch(f"{jobs}/done/status", {"status": {"succeeded": 1}})
+    found = {
+        succeeded: [
+            item["metadata"]["name"]
+            for item in (await api.get(f"{jobs}?fieldSelector=status.successful%3D{succeeded}"))["items"]
+        ]
+        for succeeded in "01"
+    }
+    assert found == {"0": ["fresh"], "1": ["done"]}
+
+
 @pytest.mark.parametrize(
     ("query", "text"),
     [
