@@ -1,6 +1,7 @@
 """Built-in admission: what the server itself adds to new objects, or refuses."""
 
 import ipaddress
+from collections.abc import Sequence
 from typing import Final
 
 from kai_local.apiserver.calls.requests import Target
@@ -74,6 +75,8 @@ class Admission:
                 if key in old["spec"]:
                     spec.setdefault(key, old["spec"][key])
             _tolerations(spec)
+        elif resource.key == SERVICES and new["spec"] is not old["spec"]:
+            new["spec"] = _with_addresses(new["spec"], old["spec"])
 
     def _account(self, pod: Obj) -> None:
         """The default account is not asked for: a namespace has it, and gets it again when it is deleted."""
@@ -152,6 +155,32 @@ class Admission:
         spec["clusterIP"] = address
         spec["clusterIPs"] = [address]
         self._next_address += 1
+
+
+def _with_addresses(spec: Obj, before: Obj) -> Obj:
+    """The spec of a service with those addresses and node ports of the one before that it leaves open."""
+    types = (spec.get("type"), before.get("type"))
+    if "ExternalName" in types:
+        return spec
+    kept = {**spec}
+    if (spec.get("clusterIP") or before.get("clusterIP")) == before.get("clusterIP"):
+        for key in ("clusterIP", "clusterIPs"):
+            if before.get(key) and not spec.get(key):
+                kept[key] = before[key]
+    if "ClusterIP" not in types:
+        kept["ports"] = _with_node_ports(spec.get("ports", ()), before.get("ports", ()))
+    return kept
+
+
+def _with_node_ports(ports: Sequence[Obj], before: Sequence[Obj]) -> list[Obj]:
+    """The ports of a service with the node ports of those of the same name, which no other port has now."""
+    taken = {port.get("nodePort") for port in ports}
+    known = {port.get("name"): port["nodePort"] for port in before if port.get("nodePort")}
+    return [
+        port if port.get("nodePort") or number is None or number in taken else {**port, "nodePort": number}
+        for port in ports
+        for number in [known.get(port.get("name"))]
+    ]
 
 
 def _tolerations(spec: Obj) -> None:

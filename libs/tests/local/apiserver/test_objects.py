@@ -627,3 +627,26 @@ async def test_what_was_told_of_devices_goes_when_a_claim_gives_them_back(api):
     assert kept["status"]["devices"] == [first]
     bare = await api.patch(f"{path}/c/status", {"status": {"allocation": None}})
     assert bare["status"] == {}
+
+
+async def test_a_service_that_is_replaced_keeps_what_it_was_given(api):
+    path = "/api/v1/namespaces/default/services"
+    ports = [{"name": "http", "port": 80}, {"name": "admin", "port": 81}]
+    body = {"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": ports}}
+    given = [{**port, "nodePort": 30000 + port["port"]} for port in ports]
+    made = await api.post(path, {**body, "spec": {**body["spec"], "ports": given}})
+
+    async def replaced(**spec):
+        spec = (await api.put(f"{path}/s", {**body, "spec": {**body["spec"], **spec}}))["spec"]
+        address = (spec.get("clusterIP"), spec.get("clusterIPs"))
+        return address, [port.get("nodePort") for port in spec["ports"]]
+
+    address = made["spec"]["clusterIP"]
+    kept = (address, [address])
+    assert await replaced() == (kept, [30080, 30081])
+    assert await replaced(clusterIP="", ports=ports[::-1]) == (kept, [30081, 30080])
+    swapped = [ports[0], {**ports[1], "nodePort": 30080}]
+    assert await replaced(ports=swapped) == (kept, [None, 30080])
+    assert await replaced(type="ClusterIP") == (kept, [None, None])
+    outside = {"type": "ExternalName", "externalName": "example.com"}
+    assert await replaced(**outside) == ((None, None), [None, None])
