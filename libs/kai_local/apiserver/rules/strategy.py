@@ -17,6 +17,9 @@ ORPHAN: Final = "orphan"
 #: The subresource of pods by which containers are added to one that runs.
 EPHEMERAL: Final = "ephemeralcontainers"
 _CLAIMS: Final = ("resource.k8s.io", "resourceclaims")
+_NAMESPACES: Final = ("", "namespaces")
+#: What holds a namespace until its contents are gone.
+_CONTENTS: Final = "kubernetes"
 _SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SERVER_OWNED: Final = (
     "resourceVersion",
@@ -65,6 +68,8 @@ def give_birth(resource: Resource, obj: Obj, clock: Clock) -> None:
         metadata["generation"] = 1
     if resource.has_status and resource.kind not in _KEEPS_STATUS:
         obj.pop("status", None)
+    if resource.key == _NAMESPACES and _CONTENTS not in (finalizers := obj["spec"]["finalizers"]):
+        obj["spec"]["finalizers"] = [*finalizers, _CONTENTS]
     if resource.key == ("", "pods") and obj["spec"].get("schedulingGates"):
         obj["status"] = {"conditions": [_GATED | {"lastTransitionTime": clock.stamp()}]}
 
@@ -88,6 +93,8 @@ def restrict(resource: Resource, subresource: str, new: Obj, old: Obj) -> Obj:
         kept.pop("status", None)
         if "status" in old:
             kept["status"] = old["status"]
+        if resource.key == _NAMESPACES and "spec" in old:
+            kept["spec"] = old["spec"]  # its finalizers, which it loses by a subresource of their own
         return kept
     return new
 

@@ -255,6 +255,21 @@ async def test_a_namespace_goes_with_everything_in_it(api):
     await api.gone("/api/v1/namespaces/team")
 
 
+async def test_a_namespace_is_let_go_by_its_finalize_subresource_alone(api):
+    path = "/api/v1/namespaces/team"
+    made = await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}, "spec": {"finalizers": []}})
+    assert made["spec"] == {"finalizers": ["kubernetes"]}
+    held = {"metadata": {"name": "held", "finalizers": ["example.com/wait"]}}
+    await api.post(f"{path}/configmaps", held)
+    going = await api.delete(path)
+    let_go = {"spec": {"finalizers": []}}
+    for where in (path, f"{path}/status"):
+        assert (await api.patch(where, let_go))["spec"] == {"finalizers": ["kubernetes"]}
+        assert (await api.put(where, {**await api.get(path), **let_go}))["spec"] == going["spec"]
+    assert (await api.put(f"{path}/finalize", {**await api.get(path), **let_go}))["spec"] == let_go["spec"]
+    assert (await api.call("GET", path))[0] == 404
+
+
 async def test_a_namespace_goes_though_one_deletion_in_it_was_refused_at_first(api):
     await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
     for name in ("a", "b"):
