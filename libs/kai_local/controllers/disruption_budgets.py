@@ -19,8 +19,10 @@ _EVICTION_SECONDS = 120.0
 def reconcile(budget: Workload, pods: Sequence[LocalPod], now: float) -> Plan:
     """Write how many may be evicted. ``pods`` are those that the budget means.
 
-    Expected are as many as there are: a budget does not ask how many their controllers want.
+    Expected are as many as there are and have not ended: a budget does not ask how many their controllers
+    want.
     """
+    pods = [pod for pod in pods if not pod.terminal]
     evicted = _evicted(budget, pods, now)
     healthy = sum(pod.ready and not pod.terminating and pod.metadata.name not in evicted for pod in pods)
     desired = desired_healthy(budget.spec, len(pods))

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from kai.model.rules.phases import has_ended
 from kai_local.apiserver.errors import ApiFailure, Obj
 from kai_local.apiserver.kinds import selectors
 from kai_local.apiserver.store.storage import Record
@@ -19,6 +20,7 @@ def _status(registry: Registry, budget: Record) -> Obj:
         record.obj
         for record in registry.store.collection(("", "pods")).records(budget.namespace)
         if selector.matches(record.obj["metadata"].get("labels"))
+        and not has_ended((record.obj.get("status") or {}).get("phase", ""))
     ]
     wanted = desired_healthy(spec, len(pods))
     healthy = sum(map(_is_healthy, pods))

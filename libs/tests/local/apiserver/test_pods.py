@@ -388,6 +388,19 @@ async def test_a_budget_that_nobody_looks_after_is_worked_out_when_asked(api, bu
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 
+async def test_a_pod_that_has_ended_counts_for_no_budget(api):
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "maxUnavailable": 1}
+    await api.post(BUDGETS, {"metadata": {"name": "b"}, "spec": spec})
+    for name, status in {
+        "a": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        "left": {"phase": "Failed"},
+    }.items():
+        await api.post(PODS, a_pod(name, metadata={"labels": {"app": "a"}}))
+        await api.post(f"{PODS}/{name}/binding", a_binding())
+        await api.patch(f"{PODS}/{name}/status", {"status": status})
+    assert (await api.call("POST", f"{PODS}/a/eviction", {}))[0] == 201
+
+
 async def a_guarded_pod(api, *, ready, status=None, **spec):
     await api.post(PODS, a_pod(metadata={"labels": {"app": "a"}}))
     await api.post(f"{PODS}/p/binding", a_binding())

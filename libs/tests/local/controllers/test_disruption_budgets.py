@@ -22,13 +22,20 @@ def a_budget(status: Json | None = None, **spec: Any) -> Workload:
     return msgspec.convert({**body, "status": status or {}}, Workload)
 
 
-def a_pod(name: str, *, ready: bool = True, deleted: bool = False, namespace: str = "ns") -> LocalPod:
+def a_pod(
+    name: str,
+    *,
+    ready: bool = True,
+    deleted: bool = False,
+    namespace: str = "ns",
+    phase: str = "Running",
+) -> LocalPod:
     body = {
         "metadata": {
             "name": name, "namespace": namespace, "uid": name, "labels": {"app": "a"},
             "deletionTimestamp": "2026-01-01T00:00:00Z" if deleted else None,
         },
-        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": str(ready)}]},
+        "status": {"phase": phase, "conditions": [{"type": "Ready", "status": str(ready)}]},
     }  # fmt: skip
     return msgspec.convert(body, LocalPod)
 
@@ -63,6 +70,14 @@ def test_as_many_may_go_as_are_healthy_beyond_those_that_have_to_be(
     assert (status["desiredHealthy"], status["disruptionsAllowed"]) == (desired, allowed)
     assert status["observedGeneration"] == 2
     assert status["conditions"][0]["status"] == ("True" if allowed else "False")
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_pods_that_have_ended_stand_in_the_way_of_no_eviction(phase: str) -> None:
+    pods = [a_pod("a"), a_pod("b"), a_pod("c"), a_pod("left", ready=False, phase=phase)]
+    status = written(a_budget(maxUnavailable=1), pods)
+    assert (status["expectedPods"], status["currentHealthy"]) == (3, 3)
+    assert (status["desiredHealthy"], status["disruptionsAllowed"]) == (2, 1)
 
 
 def test_nothing_is_written_where_nothing_has_changed() -> None:
