@@ -237,6 +237,8 @@ class Subresources:
         else:
             data = await read_bytes(http)
             body = parse_yaml(data) if media_type == "application/apply-patch+yaml" else parse_json(data)
+            if media_type != "application/json-patch+json" and not isinstance(body, dict):
+                raise bad_request("a patch of this type is a JSON object")
         keys = target.resource.scale_paths["spec"].removeprefix(".").split(".")
 
         def change(obj: Obj) -> Obj:
@@ -247,13 +249,14 @@ class Subresources:
                 wanted = patch.json_patch(scale, body)
             else:
                 wanted = merge_patch.merged(scale, body)
+            wanted = in_shape(wanted, schema.builtin("autoscaling", "v1", "Scale"), "Scale")
             version = dig(wanted, "metadata", "resourceVersion")
             if version and version != obj["metadata"]["resourceVersion"]:
                 raise conflict(
                     target.resource.plural, target.resource.group, target.name, "the object has been modified"
                 )
             replicas = dig(wanted, "spec", "replicas") or 0
-            if not isinstance(replicas, int) or replicas < 0:
+            if replicas < 0:
                 cause = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
                 raise invalid("Scale", "autoscaling", target.name, [cause])
             return _with(obj, keys, replicas)

@@ -321,8 +321,7 @@ class Registry:
             return new
         if (resource.generation or resource.custom) and strategy.spec_changed(new, old):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
-        if target.subresource != "scale":
-            self._validate(resource, new, self._comparable(target, record, new))
+        self._validate(resource, new, self._comparable(target, record, new))
         return new
 
     def _comparable(self, target: Target, record: Record, new: Obj) -> Obj:

@@ -287,6 +287,47 @@ async def test_an_updated_scale_without_replicas_asks_for_none_at_all(api):
     assert status == 400
 
 
+MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+NO_SCALES = {
+    "a number": ("PATCH", 5, MERGE),
+    "a list": ("PATCH", [], MERGE),
+    "nothing": ("PATCH", None, MERGE),
+    "a list of another kind of patch": ("PATCH", [], STRATEGIC),
+    "a spec that is a number": ("PATCH", {"spec": 3}, MERGE),
+    "replicas that are true": ("PATCH", {"spec": {"replicas": True}}, MERGE),
+    "a spec that becomes a list": (
+        "PATCH",
+        [{"op": "replace", "path": "/spec", "value": []}],
+        "application/json-patch+json",
+    ),
+    "an update to nothing": ("PUT", None, "application/json"),
+    "an update to a text": ("PUT", {"spec": "x"}, "application/json"),
+    "an update to a number of text": ("PUT", {"spec": {"replicas": "4"}}, "application/json"),
+    "metadata that are a text": ("PUT", {"metadata": "x", "spec": {"replicas": 4}}, "application/json"),
+}
+
+
+@pytest.mark.parametrize(("method", "body", "kind"), NO_SCALES.values(), ids=NO_SCALES.keys())
+async def test_what_is_no_scale_scales_nothing(api, method, body, kind):
+    await api.post(CRDS, a_definition())
+    await api.post(WIDGETS, a_widget(replicas=2))
+    status, refused = await api.call(method, f"{WIDGETS}/w/scale", body, kind=kind)
+    assert (status, refused["reason"]) == (400, "BadRequest")
+    assert (await api.get(f"{WIDGETS}/w"))["spec"]["replicas"] == 2
+
+
+async def test_an_object_is_scaled_as_far_as_its_schema_allows(api):
+    spec = {"type": "object", "properties": {"replicas": {"type": "integer", "maximum": 9}}}
+    await api.post(CRDS, a_definition(spec))
+    await api.post(WIDGETS, {"metadata": {"name": "w"}, "spec": {"replicas": 2}})
+    codes = [
+        (await api.call("PATCH", f"{WIDGETS}/w/scale", {"spec": {"replicas": replicas}}, kind=MERGE))[0]
+        for replicas in (-1, 10, 9)
+    ]
+    assert codes == [422, 422, 200]
+    assert (await api.get(f"{WIDGETS}/w"))["spec"]["replicas"] == 9
+
+
 async def test_an_update_must_say_which_version_it_saw(api):
     await api.post(CRDS, a_definition())
     await api.post(WIDGETS, a_widget())
