@@ -23,6 +23,12 @@ _MAP_KEY_RULE: Final = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
     "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
+_PERCENT: Final = re.compile(r"[0-9]+%")
+_AT_MOST_ALL: Final = re.compile(r"0*(100|[0-9]{1,2})%")
+_PERCENT_RULE: Final = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex "
+    "used for validation is '[0-9]+%')"
+)
 _NOT_REQUIRED: Final = frozenset(
     {("PriorityClass", "value"), ("Event", "metadata"), ("Event", "involvedObject")}
 )
@@ -112,6 +118,12 @@ def _workload(obj: Obj) -> list[Cause]:
     causes = []
     if spec.get("replicas", 0) < 0:
         causes.append(invalid_value("spec.replicas", spec["replicas"], "must be greater than or equal to 0"))
+    for strategy in ("strategy", "updateStrategy"):
+        where, rolling = f"spec.{strategy}.rollingUpdate", dig(spec, strategy, "rollingUpdate") or {}
+        causes += _pods_or_percent(f"{where}.maxUnavailable", rolling.get("maxUnavailable"))
+        # of Deployments there may be as many more as one likes
+        above = strategy == "strategy"
+        causes += _pods_or_percent(f"{where}.maxSurge", rolling.get("maxSurge"), above_all=above)
     template = spec.get("template")
     if template is None:
         return causes
@@ -132,6 +144,28 @@ def _workload(obj: Obj) -> list[Cause]:
         promised = [{"name": dig(claim, "metadata", "name")} for claim in claims]
         inner = {**inner, "volumes": [*inner.get("volumes", ()), *promised]}
     return causes + pod_rules.pod_spec(inner, "spec.template.spec", ("Always",))
+
+
+def _pods_or_percent(field: str, value: int | str | None, *, above_all: bool = False) -> list[Cause]:
+    """What is wrong with a number of pods, or a percentage of them: of all at most unless ``above_all``."""
+    if isinstance(value, str):
+        if not _PERCENT.fullmatch(value):
+            return [invalid_value(field, value, _PERCENT_RULE)]
+        if not (above_all or _AT_MOST_ALL.fullmatch(value)):
+            return [invalid_value(field, value, "must not be greater than 100%")]
+    elif value is not None and value < 0:
+        return [invalid_value(field, value, "must be greater than or equal to 0")]
+    return []
+
+
+def _disruption_budget(obj: Obj) -> list[Cause]:
+    spec = obj.get("spec", {})
+    causes = []
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        causes.append(invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
+    for key in ("minAvailable", "maxUnavailable"):
+        causes += _pods_or_percent(f"spec.{key}", spec.get(key))
+    return causes
 
 
 def _job(obj: Obj) -> list[Cause]:
@@ -294,6 +328,7 @@ _RULES: Final[dict[tuple[str, str], Callable[[Obj], list[Cause]]]] = {
     ("batch", "Job"): _job,
     ("batch", "CronJob"): _cron_job,
     ("coordination.k8s.io", "Lease"): _lease,
+    ("policy", "PodDisruptionBudget"): _disruption_budget,
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _webhooks,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _webhooks,

@@ -75,7 +75,7 @@ def decode(node: Node, value: Any, old: Any, path: Path, unknown: list[str]) -> 
     elif kind == "boolean":
         if not isinstance(value, bool):
             raise _mismatch(value, "bool", path)
-    elif node.int_or_string and not isinstance(value, int | str):
+    elif node.int_or_string and (not isinstance(value, int | str) or isinstance(value, bool)):
         raise _mismatch(value, "intstr.IntOrString", path)
     return value
 

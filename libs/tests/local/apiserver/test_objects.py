@@ -650,3 +650,64 @@ async def test_a_service_that_is_replaced_keeps_what_it_was_given(api):
     assert await replaced(type="ClusterIP") == (kept, [None, None])
     outside = {"type": "ExternalName", "externalName": "example.com"}
     assert await replaced(**outside) == ((None, None), [None, None])
+
+
+_NO_PERCENT = "a valid percent string must be a numeric string followed by an ending '%'"
+_APPS = "/apis/apps/v1/namespaces/default"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "said"),
+    [
+        ({"minAvailable": "all"}, "spec.minAvailable", f'Invalid value: "all": {_NO_PERCENT}'),
+        ({"minAvailable": "2"}, "spec.minAvailable", _NO_PERCENT),
+        ({"maxUnavailable": "-5%"}, "spec.maxUnavailable", _NO_PERCENT),
+        ({"maxUnavailable": "101%"}, "spec.maxUnavailable", "must not be greater than 100%"),
+        ({"maxUnavailable": -1}, "spec.maxUnavailable", "must be greater than or equal to 0"),
+        (
+            {"minAvailable": 1, "maxUnavailable": 1},
+            "spec",
+            "minAvailable and maxUnavailable cannot be both set",
+        ),
+    ],
+)
+async def test_a_budget_that_cannot_be_kept_is_refused(api, spec, field, said):
+    path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    body = {"metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": {"app": "a"}}, **spec}}
+    status, answer = await api.call("POST", path, body)
+    [cause] = answer["details"]["causes"]
+    assert (status, cause["field"]) == (422, field)
+    assert said in cause["message"]
+
+
+@pytest.mark.parametrize("spec", [{"minAvailable": "100%"}, {"maxUnavailable": "007%"}, {"minAvailable": 0}])
+async def test_a_budget_is_of_pods_or_of_a_share_of_them(api, spec):
+    path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    made = await api.post(path, {"metadata": {"name": "b"}, "spec": {"selector": {}, **spec}})
+    assert made["spec"] == {"selector": {}, **spec}
+
+
+@pytest.mark.parametrize(
+    ("plural", "strategy", "rolling", "wrong"),
+    [
+        ("deployments", "strategy", {"maxSurge": "half"}, ["maxSurge"]),
+        ("deployments", "strategy", {"maxUnavailable": "200%"}, ["maxUnavailable"]),
+        ("deployments", "strategy", {"maxSurge": "200%", "maxUnavailable": 0}, []),
+        ("daemonsets", "updateStrategy", {"maxUnavailable": "some"}, ["maxUnavailable"]),
+        ("statefulsets", "updateStrategy", {"maxUnavailable": -1}, ["maxUnavailable"]),
+    ],
+)
+async def test_a_rollout_goes_by_pods_or_by_a_share_of_them(api, plural, strategy, rolling, wrong):
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template, strategy: {"rollingUpdate": rolling}}
+    status, answer = await api.call("POST", f"{_APPS}/{plural}", {"metadata": {"name": "w"}, "spec": spec})
+    fields = [cause["field"] for cause in answer.get("details", {}).get("causes", ())]
+    assert fields == [f"spec.{strategy}.rollingUpdate.{key}" for key in wrong]
+    assert status == (422 if wrong else 201)
+
+
+async def test_true_is_neither_a_number_nor_a_text(api):
+    path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    status, answer = await api.call("POST", path, {"metadata": {"name": "b"}, "spec": {"minAvailable": True}})
+    assert (status, answer["reason"]) == (400, "BadRequest")
