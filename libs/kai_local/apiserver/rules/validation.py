@@ -81,6 +81,10 @@ def updated(resource: Resource, node: Node | None, obj: Obj, old: Obj) -> list[C
         causes += _map_update(obj, old)
     elif resource.key == ("", "pods"):
         causes += pod_rules.pod_update(obj["spec"], old["spec"])
+    elif resource.key == ("apps", "statefulsets"):
+        causes += _stateful_set_update(obj["spec"], old["spec"])
+    elif resource.key == ("batch", "jobs"):
+        causes += _completions_update(obj["spec"], old["spec"])
     return _unique(causes)
 
 
@@ -91,7 +95,6 @@ def _unique(causes: list[Cause]) -> list[Cause]:
 _FIXED: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("apps", "Deployment"): ("spec.selector",),
     ("apps", "ReplicaSet"): ("spec.selector",),
-    ("apps", "StatefulSet"): ("spec.selector", "spec.serviceName", "spec.podManagementPolicy"),
     ("apps", "DaemonSet"): ("spec.selector",),
     ("batch", "Job"): (
         "spec.selector",
@@ -252,6 +255,44 @@ def _map_update(obj: Obj, old: Obj) -> list[Cause]:
     changed += [block for block in _MAP_BLOCKS if obj.get(block) != old.get(block)]
     note = "Forbidden: field is immutable when `immutable` is set"
     return [Cause(field, note, "FieldValueForbidden") for field in changed]
+
+
+def _stateful_set_update(spec: Obj, old: Obj) -> list[Cause]:
+    """What changes but for the few fields that may; a claim that names its kind or does not is the same."""
+    fixed = [
+        {key: value for key, value in one.items() if key not in _OF_STATEFUL_SETS and value not in ([], {})}
+        for one in (spec, old)
+    ]
+    for one in fixed:
+        if claims := one.get("volumeClaimTemplates"):
+            one["volumeClaimTemplates"] = [(claim.get("metadata"), claim.get("spec")) for claim in claims]
+    if fixed[0] == fixed[1]:
+        return []
+    *names, last = map(repr, _OF_STATEFUL_SETS)
+    note = f"updates to statefulset spec for fields other than {', '.join(names)} and {last} are forbidden"
+    return [Cause("spec", f"Forbidden: {note}", "FieldValueForbidden")]
+
+
+_OF_STATEFUL_SETS: Final = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+
+
+def _completions_update(spec: Obj, old: Obj) -> list[Cause]:
+    wanted = spec.get("completions")
+    if wanted == old.get("completions"):
+        return []
+    if spec["completionMode"] != "Indexed":
+        return [invalid_value("spec.completions", wanted, IMMUTABLE)]
+    if wanted == spec["parallelism"]:
+        return []
+    return [invalid_value("spec.completions", wanted, "can only be modified in tandem with spec.parallelism")]
 
 
 def _lease(obj: Obj) -> list[Cause]:

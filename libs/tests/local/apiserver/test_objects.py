@@ -454,12 +454,39 @@ _INDEXED = {
     }
 }
 
+_COUNTED = {"spec": {"completions": 2, "template": _INDEXED["spec"]["template"]}}
+
+
+def _a_claim(size):
+    requests = {"storage": size}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": requests}}
+    return {"metadata": {"name": "data"}, "spec": spec}
+
+
+_STATEFUL = {
+    "spec": {
+        "serviceName": "web",
+        "selector": {"matchLabels": {"app": "a"}},
+        "template": {
+            "metadata": {"labels": {"app": "a"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+        "volumeClaimTemplates": [_a_claim("1Gi")],
+    }
+}
+
 
 @pytest.mark.parametrize(
     ("path", "body", "change", "field"),
     [
         ("/apis/discovery.k8s.io/v1", _SLICE, {"addressType": "IPv6"}, "addressType"),
         ("/apis/batch/v1", _INDEXED, {"spec": {"backoffLimitPerIndex": 2}}, "spec.backoffLimitPerIndex"),
+        ("/apis/batch/v1", _INDEXED, {"spec": {"completions": 3}}, "spec.completions"),
+        ("/apis/batch/v1", _INDEXED, {"spec": {"completions": None}}, "spec.completions"),
+        ("/apis/batch/v1", _COUNTED, {"spec": {"completions": 3}}, "spec.completions"),
+        ("/apis/batch/v1", _COUNTED, {"spec": {"completions": 3, "parallelism": 3}}, "spec.completions"),
+        ("/apis/apps/v1", _STATEFUL, {"spec": {"volumeClaimTemplates": [_a_claim("9Gi")]}}, "spec"),
+        ("/apis/apps/v1", _STATEFUL, {"spec": {"serviceName": "other"}}, "spec"),
         (
             "/apis/batch/v1",
             _INDEXED,
@@ -481,11 +508,29 @@ _INDEXED = {
     ],
 )
 async def test_what_may_not_change_stays_as_it_was_made(api, path, body, change, field):
-    plural = "endpointslices" if "discovery" in path else "jobs"
+    plural = {"discovery.k8s.io": "endpointslices", "batch": "jobs", "apps": "statefulsets"}[
+        path.split("/")[2]
+    ]
     where = f"{path}/namespaces/default/{plural}"
     await api.post(where, {"metadata": {"name": "x"}, **body})
     status, answer = await api.call("PATCH", f"{where}/x", change, kind="application/merge-patch+json")
     assert (status, [cause["field"] for cause in answer["details"]["causes"]]) == (422, [field])
+
+
+async def test_an_indexed_job_may_have_more_indexes_where_all_run_at_once(api):
+    path = "/apis/batch/v1/namespaces/default/jobs"
+    await api.post(path, {"metadata": {"name": "x"}, **_INDEXED})
+    elastic = await api.patch(f"{path}/x", {"spec": {"completions": 3, "parallelism": 3}})
+    assert (elastic["spec"]["completions"], elastic["metadata"]["generation"]) == (3, 2)
+
+
+async def test_of_a_stateful_set_may_change_what_the_real_server_lets_change(api):
+    path = "/apis/apps/v1/namespaces/default/statefulsets"
+    await api.post(path, {"metadata": {"name": "x"}, **_STATEFUL})
+    made = await api.get(f"{path}/x")
+    assert (await api.put(f"{path}/x", {"metadata": {"name": "x"}, **_STATEFUL}))["spec"] == made["spec"]
+    change = {"replicas": 3, "minReadySeconds": 1, "revisionHistoryLimit": 2, "ordinals": {"start": 1}}
+    assert (await api.patch(f"{path}/x", {"spec": change}))["spec"] == {**made["spec"], **change}
 
 
 async def test_generation_counts_changes_of_the_spec_only(api):
