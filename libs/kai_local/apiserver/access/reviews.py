@@ -7,10 +7,11 @@ from aiohttp import web
 
 from kai_local.apiserver.access.authn import Authenticator
 from kai_local.apiserver.access.authz import Action, Authorizer
-from kai_local.apiserver.calls.bodies import answer
+from kai_local.apiserver.calls.bodies import answer, in_shape
 from kai_local.apiserver.calls.requests import Target, User
 from kai_local.apiserver.errors import ApiFailure, Obj, bad_request, invalid, invalid_value
 from kai_local.apiserver.kinds.catalogue import dig
+from kai_local.apiserver.schemas import schema
 
 GROUPS = ("authentication.k8s.io", "authorization.k8s.io")
 #: Whom our tokens are for: the API server itself.
@@ -25,13 +26,15 @@ class Reviews:
         self._authorizer = authorizer
 
     def create(self, target: Target, body: Any, user: User) -> web.Response:
-        """The review with its status filled in."""
-        if not isinstance(body, dict):
+        """The review with its status filled in. Raises ApiFailure (400) where it cannot be read."""
+        if body is None:
             raise bad_request("the body of a review is the review object")
+        kind = target.resource.kind
+        body = in_shape(body, schema.builtin(target.resource.group, target.version.name, kind), kind)
         spec = body.get("spec") or {}
-        if target.resource.kind.endswith("AccessReview"):
+        if kind.endswith("AccessReview"):
             _check_attributes(target, spec)
-        match target.resource.kind:
+        match kind:
             case "TokenReview":
                 status = self._token(spec)
             case "SelfSubjectReview":
@@ -43,7 +46,7 @@ class Reviews:
             case _:
                 status = self._access(_about(target, spec), spec)
         metadata = {"creationTimestamp": None, **(body.get("metadata") or {})}
-        review = {"kind": target.resource.kind, "apiVersion": target.api_version, "metadata": metadata}
+        review = {"kind": kind, "apiVersion": target.api_version, "metadata": metadata}
         return answer({**review, "spec": spec, "status": status}, 201)
 
     def _token(self, spec: Obj) -> Obj:

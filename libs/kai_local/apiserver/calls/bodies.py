@@ -28,6 +28,7 @@ _ALL_WARNINGS, _CUT_WARNING, _MOST_WARNINGS = 4096, 256, 100
 #: Characters of JSON that a document with aliases stands for: as much as may come without.
 _MOST_OF_ALIASES: Final = 3 * 1024 * 1024
 _FORMS: Final = frozenset({JSON, "application/yaml", protobuf.MEDIA_TYPE, "*/*", "application/*"})
+_OBJECT: Final = schema.Node("object")
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -86,6 +87,16 @@ def in_shape(body: Any, node: schema.Node, kind: str) -> Obj:
         read: Obj = decode.decode(node, {} if body is None else body, None, None, [])
     except decode.DecodeError as error:
         raise bad_request(f"the body cannot be handled as a {kind}: {error}") from error
+    return read
+
+
+def metadata_of(body: Obj) -> Obj:
+    """The metadata that an object was sent with; none are empty ones. Raises ApiFailure (400) for others."""
+    metadata = body.get("metadata")
+    try:
+        read: Obj = decode.decode(_OBJECT, {} if metadata is None else metadata, None, (None, "metadata"), [])
+    except decode.DecodeError as error:
+        raise bad_request(str(error)) from error
     return read
 
 

@@ -10,6 +10,7 @@ from kai_local.apiserver.calls.apart import LARGE, apart
 from kai_local.apiserver.calls.bodies import (
     answer,
     check_accepted,
+    metadata_of,
     parse_json,
     parse_yaml,
     read_bytes,
@@ -122,8 +123,7 @@ class Rest:
         body = await read_object(http)
         if not isinstance(body, dict):
             raise bad_request("the body of an update is the object")
-        metadata = body.get("metadata") or {}
-        if not metadata.get("name"):
+        if not metadata_of(body).get("name"):
             raise bad_request(
                 "name must be provided: the name of the object does not match the name on the URL"
             )
@@ -170,9 +170,10 @@ class Rest:
         """The applied object, checked, without what this request cannot own."""
         if not isinstance(config, dict) or not config.get("apiVersion") or not config.get("kind"):
             raise bad_request("an apply patch needs apiVersion and kind")
-        if (config.get("metadata") or {}).get("managedFields"):
+        metadata = metadata_of(config)
+        if metadata.get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
-        name = (config.get("metadata") or {}).get("name") or target.name
+        name = metadata.get("name") or target.name
         if name != target.name:
             raise bad_request(
                 f"the name of the object ({name}) does not match the name on the URL ({target.name})"

@@ -14,7 +14,7 @@ from kai_local.apiserver.calls.apart import apart
 from kai_local.apiserver.calls.requests import DeleteOptions, Target, WriteOptions
 from kai_local.apiserver.clock import Clock
 from kai_local.apiserver.errors import Cause, Obj
-from kai_local.apiserver.kinds.catalogue import Resource
+from kai_local.apiserver.kinds.catalogue import Resource, dig
 from kai_local.apiserver.patches.apply import Writer, first_entries, track_update
 from kai_local.apiserver.rules import defaults, metadata_rules, pod_rules, strategy, validation
 from kai_local.apiserver.schemas import cel, decode, schema, structural
@@ -143,7 +143,7 @@ class Registry:
             raise errors.bad_request(f"the object provided is not a {resource.kind}: a JSON object is needed")
         kind, api_version = body.get("kind") or resource.kind, body.get("apiVersion") or target.api_version
         if resource.custom and kind != resource.kind and api_version == target.api_version:
-            name = (body.get("metadata") or {}).get("name", "")
+            name = dig(body, "metadata", "name") or ""
             cause = errors.invalid_value("kind", kind, f"must be {resource.kind}")
             raise errors.invalid(kind, resource.group, name, [cause])
         if kind != resource.kind or api_version != target.api_version:
@@ -152,9 +152,10 @@ class Registry:
                 f"{target.api_version!r}"
             )
         unknown: list[str] = []
+        sent = body.get("metadata")
         try:
             metadata = decode.decode(
-                schema.object_meta(), body.get("metadata") or {}, None, (None, "metadata"), unknown
+                schema.object_meta(), {} if sent is None else sent, None, (None, "metadata"), unknown
             )
             if resource.custom:
                 node = version.node or schema.ANY

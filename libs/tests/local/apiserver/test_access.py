@@ -212,6 +212,25 @@ async def test_a_review_of_access_has_to_say_who_wants_what(api, spec, field):
     assert [each["field"] for each in told["details"]["causes"]] == [field]
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (REVIEW_TOKEN, {"spec": "x"}),
+        (REVIEW_TOKEN, {"spec": {"token": 5}}),
+        (REVIEW_TOKEN, {"spec": {"token": "t", "audiences": "vault"}}),
+        (REVIEW_TOKEN, {"metadata": "x", "spec": {"token": "t"}}),
+        (REVIEW_TOKEN, []),
+        (REVIEW_TOKEN, None),
+        (REVIEW_ACCESS, {"spec": {"user": "ann", "resourceAttributes": "pods"}}),
+        (REVIEW_ACCESS, {"spec": {"user": "ann", "groups": 5, "resourceAttributes": {}}}),
+        (REVIEW_ACCESS, {"spec": {"user": "ann", "resourceAttributes": {"verb": ["get"]}}}),
+    ],
+)
+async def test_a_review_that_cannot_be_read_is_a_mistake_of_who_sent_it(api, path, body):
+    code, told = await api.call("POST", path, body)
+    assert (code, told["reason"]) == (400, "BadRequest")
+
+
 async def test_only_who_may_create_reviews_learns_about_others(start):
     api = await start(rbac=True)
     token = await a_token(api)

@@ -266,6 +266,13 @@ async def test_spec_and_status_are_written_apart(api):
     assert (spec["spec"]["size"], spec["status"], spec["metadata"]["generation"]) == (9, {"replicas": 2}, 2)
 
 
+async def test_another_kind_is_refused_whatever_its_metadata_are(api):
+    await api.post(CRDS, a_definition())
+    body = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": "x"}
+    status, answer = await api.call("POST", WIDGETS, body)
+    assert (status, answer["details"]["causes"][0]["field"]) == (422, "kind")
+
+
 async def test_the_scale_subresource_reads_and_writes_the_declared_paths(api):
     await api.post(CRDS, a_definition())
     await api.post(WIDGETS, a_widget(replicas=2))

@@ -125,6 +125,13 @@ async def test_an_apply_without_a_manager_is_refused(api):
     assert "fieldManager: Required value" in answer["message"]
 
 
+async def test_an_apply_of_something_without_metadata_is_refused(api):
+    for _ in range(2):  # the second time there is such an object
+        status, answer = await api.apply(f"{DEPLOYMENTS}/d", {**a_deployment(), "metadata": "x"}, "one")
+        assert (status, answer["reason"]) == (400, "BadRequest")
+        await api.apply(f"{DEPLOYMENTS}/d", a_deployment(), "one")
+
+
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
