@@ -23,7 +23,7 @@ class Retries:
         """It succeeded."""
         self._failures.pop(uid, None)
 
-    def failed(self, uid: PodUid, *, counts: bool, waiting: Container[PodUid]) -> float:
+    def failed(self, uid: PodUid, *, counts: bool, waiting: Container[str]) -> float:
         """Seconds to wait, the longer the more often it failed; others than the ``waiting`` are forgotten.
 
         A failure that does not count is none of the pod's.
