@@ -12,7 +12,7 @@ from kai.kube.events import EventRecorder
 from kai.kube.lease import Term
 from kai.kube.workqueue import QueueMetrics, WorkQueue
 from kai.operands import read_grants
-from kai.runtime import Host, freeze_garbage, thaw_garbage
+from kai.runtime import Host, freeze_garbage
 from kai_operator.operands import KaiProduct
 from kai_operator.product import Product
 from kai_operator.prometheus import PrometheusMonitor
@@ -88,7 +88,7 @@ class OperatorService:
                 tasks.create_task(queue.run(reconciler.reconcile, workers=1), name="reconcile")
         finally:
             host.health.remove("synced")
-            thaw_garbage()
+            host.end_term()
 
     def _reconciler(
         self, host: Host, world: World, prometheus: PrometheusMonitor, recorder: EventRecorder

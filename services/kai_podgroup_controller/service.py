@@ -19,7 +19,7 @@ from kai.kube.workqueue import QueueMetrics, WorkQueue
 from kai.model.dra import ResourceClaim
 from kai.model.objects import Node, PodGroup, PriorityClass, Queue
 from kai.model.verdicts import SEPARATOR
-from kai.runtime import Host, freeze_garbage, thaw_garbage
+from kai.runtime import Host, freeze_garbage
 from kai.runtime.webhook import WebhookServer
 from kai.tls import CertificateFiles
 from kai.validation.registration import VALIDATE_POD_GROUP
@@ -140,7 +140,7 @@ class Controller:
                 tasks.create_task(self._queue.run(self._reconciler.reconcile, workers=workers))
         finally:
             self._host.health.remove("synced")
-            thaw_garbage()
+            self._host.end_term()
 
     def _is_synced(self) -> bool:
         return all(reflector.synced.is_set() for reflector, _ in self._reflectors)

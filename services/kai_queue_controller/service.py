@@ -19,7 +19,7 @@ from kai.kube.reflector import Reflector
 from kai.kube.resources import POD_GROUPS, QUEUES
 from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries
 from kai.model.objects import Queue
-from kai.runtime import Host, freeze_garbage, thaw_garbage
+from kai.runtime import Host, freeze_garbage
 from kai.runtime.webhook import WebhookServer
 from kai.session.cache import SessionCache
 from kai.tls import CertificateFiles
@@ -125,7 +125,7 @@ class Controller:
         self._host.health.add("synced", groups.synced.is_set)
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
             stack.callback(self._host.health.remove, "synced")
-            stack.callback(thaw_garbage)
+            stack.callback(self._host.end_term)
             tasks.create_task(groups.run(self._publisher.pod_group_sink), name="watch podgroups")
             await groups.synced.wait()
             freeze_garbage()

@@ -1,7 +1,7 @@
 """Settings, life cycle, health and webhook server of a service process."""
 
 from kai.model.flag_values import Duration, Listen, LogLevel
-from kai.runtime.service import FatalError, Host, Service, freeze_garbage, run, thaw_garbage
+from kai.runtime.service import FatalError, Host, Service, freeze_garbage, run
 from kai.runtime.settings import ServiceSettings, SettingsError
 
 __all__ = [
@@ -15,5 +15,4 @@ __all__ = [
     "SettingsError",
     "freeze_garbage",
     "run",
-    "thaw_garbage",
 ]

@@ -144,6 +144,11 @@ class Host:
         self._leads.labels(lease).set_function(lambda: float(elector.leading))
         return elector
 
+    def end_term(self) -> None:
+        """Let garbage collection look at what a term kept, unless the process ends with it."""
+        if not self.stopping.is_set():
+            gc.unfreeze()
+
     async def until_stopping(self, *work: Coroutine[Any, Any, None]) -> None:
         """Run all of ``work`` until the process is to stop, then cancel what still runs."""
         async with asyncio.TaskGroup() as group:
@@ -162,17 +167,11 @@ def run(service: Service) -> None:
 def freeze_garbage() -> None:
     """Take everything alive now out of garbage collection.
 
-    To be called once the caches are warm: a full collection would otherwise walk them all, for nothing. What
-    was taken out before is looked at once more, as the caches of a term that was lost are.
+    To be called once the caches are warm: a full collection would otherwise walk them all, for nothing. Where
+    they belong to a term of leading it ends with :meth:`Host.end_term`.
     """
-    gc.unfreeze()
     gc.collect()
     gc.freeze()
-
-
-def thaw_garbage() -> None:
-    """Let garbage collection look at everything again: a term has ended, and its caches with it."""
-    gc.unfreeze()
 
 
 async def _run(service: Service) -> int:

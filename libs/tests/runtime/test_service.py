@@ -2,18 +2,15 @@
 
 import asyncio
 import contextlib
-import gc
 import json
 import signal
 import sys
 import textwrap
-import weakref
 
 import aiohttp
 import pytest
 
 from deadlines import within
-from kai.runtime import freeze_garbage
 from kai.runtime.trimming import trimmer
 
 pytestmark = pytest.mark.integration
@@ -336,22 +333,3 @@ async def test_what_it_cannot_start_with_is_one_clear_line(arguments, status, sa
         ended, _, err = await process.ended()
     assert ended == status
     assert err.splitlines()[-1].startswith(said)
-
-
-def test_what_a_term_kept_that_was_lost_is_garbage_for_the_next_one():
-    class Caches:
-        def __init__(self):
-            self.concern = self.changed
-
-        def changed(self):
-            pass
-
-    caches = Caches()
-    lost = weakref.ref(caches)
-    try:
-        freeze_garbage()
-        del caches
-        freeze_garbage()
-        assert lost() is None
-    finally:
-        gc.unfreeze()

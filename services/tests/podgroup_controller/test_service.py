@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from deadlines import eventually
 from kai.kube.client import KubeClient
 from kai.kube.lease import LeaderElector
-from kai.kube.resources import CORE_EVENTS, CRDS, NAMESPACES, POD_GROUPS, PODS, QUEUES
+from kai.kube.resources import CORE_EVENTS, CRDS, LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES
 from kai.model.decisions import Outcome
 from kai.runtime import Host
 from kai.wire.serving import serve
@@ -202,25 +202,25 @@ async def test_a_restart_changes_nothing(api, admin, build, tmp_path):
         assert writes(api) == {}
 
 
+#: Leases that are soon over.
+FAST = ("--leader-elect", "--lease-duration=2s", "--lease-renew-deadline=1s", "--lease-retry-period=100ms")
+
+
 async def test_only_the_leader_works_and_the_next_one_takes_over(api, admin, tmp_path):
-    fast = [
-        "--leader-elect",
-        "--lease-duration=2s",
-        "--lease-renew-deadline=1s",
-        "--lease-retry-period=100ms",
-    ]
-    async with controller(str(tmp_path / "config"), *fast):
+    async with controller(str(tmp_path / "config"), *FAST):
         await admin.create(POD_GROUPS, a_group(), namespace="team")
-    async with controller(str(tmp_path / "config"), *fast):
+    async with controller(str(tmp_path / "config"), *FAST):
         await admin.create(PODS, a_pod(), namespace="team")
         await bind(admin, "worker")
         await until_status(admin, lambda status: "resourcesStatus" in status)
 
 
-async def test_what_a_term_kept_may_be_collected_when_it_is_over(api, admin, tmp_path):
-    async with controller(str(api.write_kubeconfig(tmp_path / "own"))):
+async def test_what_a_term_kept_may_be_collected_when_it_is_lost(api, admin, tmp_path):
+    async with controller(str(tmp_path / "config"), *FAST):
         await eventually(gc.get_freeze_count, lambda count: count > 0)
-    assert gc.get_freeze_count() == 0
+        lease = {"spec": {"holderIdentity": "another", "leaseTransitions": 7}}
+        await admin.patch(LEASES, "kai-podgroup-controller", lease, namespace="kai-scheduler")
+        await eventually(gc.get_freeze_count, lambda count: count == 0)
 
 
 async def test_trouble_with_the_server_delays_but_loses_nothing(api, admin, build, tmp_path):
