@@ -96,9 +96,9 @@ def _print(found: Preview, form: Format) -> None:
     else:
         _print_tables(found)
     for warning in found.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        output.say(f"warning: {warning}", err=True)
     for note in found.notes:
-        typer.echo(f"note: {note}", err=True)
+        output.say(f"note: {note}", err=True)
 
 
 def _as_json(found: Preview) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 
 from kai.kube.client import KubeClient
 from kai_cli.connection import Target, ask
-from kai_cli.output import Column, ListFormat, document, emit, fail, table
+from kai_cli.output import Column, ListFormat, document, emit, fail, say, table
 
 SortOption = Annotated[
     str,
@@ -52,7 +52,7 @@ class Notes:
         """All that this look lacks; an empty text is nothing."""
         for text in lacks:
             if text and text not in self._told:
-                typer.echo(f"kai: {text}", err=True)
+                say(f"kai: {text}", err=True)
         self._told = frozenset(filter(None, lacks))
 
 

@@ -14,6 +14,8 @@ from rich.console import Console, RenderableType
 from rich.measure import measure_renderables
 from rich.table import Table
 
+from kai.model.visible import visible
+
 #: Columns of a screen that has no end.
 _UNBOUNDED = 10_000
 
@@ -67,8 +69,9 @@ def table(
     """A plain table in the manner of kubectl: no frame, headings in capitals.
 
     A row has a cell for every column, those that only ``wide`` shows included. What stands ``below`` other
-    rows has their widths, and no headings.
+    rows has their widths, and no headings. Cells may say whatever somebody wrote into an object.
     """
+    rows, below = ([_cells(columns, row) for row in each] for each in (rows, below))
     result = Table(
         box=None, pad_edge=False, header_style="bold", show_header=not below,
         title=title or None, title_justify="left",
@@ -88,22 +91,37 @@ def table(
     return result
 
 
+def _cells(columns: Sequence[Column], row: Sequence[str]) -> list[str]:
+    return [visible(cell, lines=column.prose) for column, cell in zip(columns, row, strict=True)]
+
+
 def console() -> Console:
-    """Standard output; where it is no terminal lines have no end, so that nothing is cut for a program."""
-    return Console() if sys.stdout.isatty() else Console(width=_UNBOUNDED, color_system=None)
+    """Standard output; where it is no terminal lines have no end, so that nothing is cut for a program.
+
+    It takes no word for markup or for an emoji's name: most are those of whoever made an object.
+    """
+    terminal = sys.stdout.isatty()
+    return Console(
+        width=None if terminal else _UNBOUNDED,
+        color_system="auto" if terminal else None,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
 
 
 def emit(*parts: RenderableType, screen: Console | None = None) -> None:
     """Print for people. What must not fold and is longer than the terminal is left to it, as kubectl does."""
     screen = screen or console()
-    options = screen.options.update(width=_UNBOUNDED)
+    options = screen.options.update(width=_UNBOUNDED, markup=False)
     needed = [
         measure_renderables(screen, options, [part]).minimum for part in parts if not isinstance(part, str)
     ]
     screen.width = max(screen.width, *needed, 1)
     with screen.capture() as captured:
         for part in parts:
-            screen.print(part, markup=False, highlight=False)
+            shown = visible(part, lines=True) if isinstance(part, str) else part
+            screen.print(shown, markup=False, highlight=False)
     text = captured.get()
     if not screen.is_terminal:
         text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
@@ -123,7 +141,12 @@ def document(value: Any, form: Format | ListFormat) -> None:
         typer.echo(yaml.safe_dump(value, sort_keys=False), nl=False)
 
 
+def say(message: str, *, err: bool = False) -> None:
+    """Print a sentence, in which there may be what somebody wrote into an object."""
+    typer.echo(visible(message, lines=True), err=err)
+
+
 def fail(message: str, *, status: int = 1) -> typer.Exit:
     """Say what went wrong on standard error; raise the result."""
-    typer.echo(f"kai: {message}", err=True)
+    say(f"kai: {message}", err=True)
     return typer.Exit(status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from kai.model import duration
+from kai.model.visible import visible
 from kai_cli import output
 from kai_cli.views.history import Shown, as_csv
 
@@ -67,7 +69,8 @@ def show(
     if form is Form.JSON:
         output.document(list(documents), output.Format.JSON)
     elif form is Form.CSV:
-        typer.echo(as_csv(keys, documents), nl=False)
+        text = as_csv(keys, documents)
+        typer.echo(visible(text, lines=True) if sys.stdout.isatty() else text, nl=False)
     else:
         cells = [[each.cell(row) for each in shown] for row in rows]
         output.emit(output.table([each.column for each in shown], cells))

@@ -157,7 +157,7 @@ def _warn(config: ConfigSpec, facts: Facts, shards: Iterable[Shard]) -> None:
     """Say what is left out, and what one should know, on standard error."""
     for shard in shards:
         for text in remarks(config, shard):
-            typer.echo(f"warning: SchedulingShard {shard.name}: {text}", err=True)
+            output.say(f"warning: SchedulingShard {shard.name}: {text}", err=True)
     for kind in missing_kinds(config, facts):
         typer.echo(
             f"warning: the Config asks for {kind}; --served {kind.rpartition('/')[2]} renders it", err=True

@@ -23,7 +23,7 @@ from kai.replay.cycles import Again, RecordingError
 from kai.snapshot.times import rfc3339
 from kai_cli import recorded
 from kai_cli.connection import Target, ask
-from kai_cli.output import emit, fail, table
+from kai_cli.output import emit, fail, say, table
 from kai_cli.past import span
 from kai_cli.views import cycle as view
 
@@ -112,7 +112,7 @@ def _of_file(file: Path, *, output: Output, now: float | None) -> None:
         _print({"now": rfc3339(found.now), "notes": list(found.notes), **view.document(result)})
         return
     for note in found.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     _show(result)
     typer.echo(f"as at {rfc3339(found.now)}: {view.summary(result)}")
 
@@ -146,7 +146,7 @@ def _of_cycle(target: Target, wanted: Wanted, *, output: Output) -> None:
             f"{view.summary(again.result)}; {came}"
         )
         for line in differences:
-            typer.echo(line)
+            say(line)
     if not again.same:
         raise typer.Exit(1)
 
@@ -168,7 +168,7 @@ def _of_time(target: Target, wanted: Wanted, *, output: Output) -> None:
     else:
         emit(table(recorded.COLUMNS, [each.row() for each in stretches]))
         for line in recorded.sums(stretches):
-            typer.echo(line)
+            say(line)
     if any(each.differing is not None for each in stretches):
         raise typer.Exit(1)
 

@@ -65,7 +65,7 @@ def fair_share(
         raise typer.BadParameter("name a file, or an address to --listen on", param_hint="-f")
     question = _read(file, Question.read)
     for note in question.notes:
-        typer.echo(f"note: {note}", err=True)
+        output.say(f"note: {note}", err=True)
     shares = division.divide(question)
     if form is Output.JSON:
         output.document(_by_name(shares), output.Format.JSON)

@@ -15,7 +15,7 @@ from kai.replay.anonymous import anonymous as without_names
 from kai_cli import absence
 from kai_cli.connection import Target
 from kai_cli.files import to_write
-from kai_cli.output import fail
+from kai_cli.output import fail, say
 
 #: Lists of large clusters take their time.
 _DEADLINE_SECONDS: Final = 300.0
@@ -88,7 +88,7 @@ def _without_names(data: bytes) -> bytes:
     except archive.ArchiveError as error:
         raise fail(f"what the scheduler gives cannot be made anonymous: {error}") from error
     for note in notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     return archive.write(found)
 
 

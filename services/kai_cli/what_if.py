@@ -24,7 +24,7 @@ from kai.simulate.wording import NoSuchChange, changes_of
 from kai_cli import snapshot
 from kai_cli.connection import Target
 from kai_cli.files import text_of
-from kai_cli.output import Format, FormatOption, document, fail
+from kai_cli.output import Format, FormatOption, document, fail, say
 from kai_cli.submitting import submitted
 from kai_cli.views import what_if as views
 from kai_pod_grouper.errors import GroupingError
@@ -161,7 +161,7 @@ def _scene(target: Target, file: Path | None, address: str, name: str) -> Scene:
     except archive.ArchiveError as error:
         raise fail(f"{where}: {error}") from error
     for note in found.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     return found
 
 
@@ -186,7 +186,7 @@ def _of_files(found: Scene, files: Sequence[Path], namespace: str, usual: str) -
     except GroupingError as error:
         raise fail(str(error)) from error
     for warning in made.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
     for note in made.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     return made.changes

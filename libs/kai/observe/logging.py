@@ -7,6 +7,7 @@ can be changed at any time.
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import structlog
 from structlog.typing import Processor
 
 from kai.model.log_levels import LogLevels
+from kai.model.visible import visible
 
 #: Without local variables: those of a scheduling cycle are the whole cluster, and take minutes to render.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(
@@ -83,9 +85,8 @@ def configure(*, service: str, settings: ObserveSettings | None = None) -> None:
         [_TRACEBACKS, structlog.processors.JSONRenderer()]
         if as_json
         else [
-            structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-            )
+            _spelled,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_traceback),
         ]
     )
     stderr = sys.stderr
@@ -142,6 +143,18 @@ def _add_logger(logger: Any, method: str, event: Any) -> Any:
     if named is not None and named.name:
         event["logger"] = named.name
     return event
+
+
+def _spelled(logger: Any, method: str, event: Any) -> Any:
+    """What others wrote commands no terminal. The renderer sees only to blanks and ends of lines."""
+    del logger, method
+    return {key: visible(said, lines=True) if isinstance(said, str) else said for key, said in event.items()}
+
+
+def _traceback(out: TextIO, exc_info: Any) -> None:
+    written = io.StringIO()
+    structlog.dev.plain_traceback(written, exc_info)
+    out.write(visible(written.getvalue(), lines=True))
 
 
 def _take_over_standard_library(shared: list[Processor], rendering: list[Processor]) -> None:

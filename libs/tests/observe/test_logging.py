@@ -46,6 +46,22 @@ def test_a_terminal_gets_readable_lines(capsys):
     assert "epoch" in text
 
 
+def test_words_of_others_command_no_terminal(capsys):
+    observe.configure(service="binder", settings=ObserveSettings(json=False))
+    trouble = ValueError("no queue \x1b]0;t\x07\x9b2J")
+    structlog.get_logger().error(
+        "refused", exc_info=trouble, node="a\x1b[2J", queue="a\x1b[2J\nb", names=["\x1b[2J"]
+    )
+    logging.getLogger("aiohttp").warning("odd request %s", "\x1b[2J")
+    text = capsys.readouterr().err
+    assert not {"\x1b", "\x07", "\x9b"} & set(text)
+    assert r"node=a\x1b[2J " in text
+    assert r"queue='a\\x1b[2J\nb'" in text
+    assert r"no queue \x1b]0;t\x07\x9b2J" in text
+    assert r"odd request \x1b[2J" in text
+    assert text.splitlines()[1].startswith("ValueError: no queue")
+
+
 def test_a_registry_tells_about_the_process():
     registry = observe.new_registry()
     assert registry.get_sample_value("process_open_fds") > 0

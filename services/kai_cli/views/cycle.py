@@ -14,7 +14,7 @@ from kai_cli.output import Column, table
 _BIND = (Column("BIND"), Column("POD GROUP"), Column("NODE"), Column("GPUS"))
 _EVICT = (Column("EVICT"), Column("POD GROUP"), Column("ACTION"), Column("FOR"))
 _NOMINATE = (Column("WAITS FOR ROOM"), Column("POD GROUP"), Column("NODE"))
-_GROUPS = (Column("POD GROUP"), Column("OUTCOME"), Column("REASON"))
+_GROUPS = (Column("POD GROUP"), Column("OUTCOME"), Column("REASON", prose=True))
 _QUEUES = (
     Column("QUEUE (GPUS)"),
     Column("PARENT"),

@@ -9,6 +9,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kai.model.visible import visible
 from kai_cli.listing import Row, size
 from kai_cli.output import Column, table
 
@@ -81,7 +82,7 @@ def drawn(
     headline: Sequence[str], lists: Sequence[Listing], picture: Picture, *, keys: bool
 ) -> RenderableType:
     """Everything, the keys in the last line where there are any."""
-    parts: list[RenderableType] = [Text(line) for line in headline if line]
+    parts: list[RenderableType] = [Text(visible(line)) for line in headline if line]
     for number, listing in enumerate(lists):
         if number in picture.hidden or not listing.rows:
             continue

@@ -86,6 +86,53 @@ def test_a_program_gets_lines_whole_and_without_trailing_blanks(capsys):
     assert capsys.readouterr().out.splitlines() == ["NAME  WHY", f"a     {reason}", "b"]
 
 
+# --- words of tenants -----------------------------------------------------------------------------------
+COLUMNS = [Column("NAME"), Column("WHY", prose=True)]
+#: Broken markup, markup, an emoji's name, a colour, a window's title, C1's way to begin both, and lines.
+TOLD = "[/x] [bold]b[/bold] :on: \x1b[31m \x1b]0;t\x07 \x9b2J\r"
+SPELLED = r"[/x] [bold]b[/bold] :on: \x1b[31m \x1b]0;t\x07 \x9b2J\r"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_words_of_tenants_are_printed_as_they_are_and_command_no_terminal(terminal):
+    out = io.StringIO()
+    screen = Console(width=200, color_system=None, file=out, force_terminal=terminal, emoji=False)
+    output.emit(f"{TOLD}\nnext", "", output.table(COLUMNS, [(f"a\n{TOLD}", TOLD)]), screen=screen)
+    first, second, _, _, row = out.getvalue().splitlines()
+    assert (first, second) == (SPELLED, "next")
+    assert row.rstrip() == rf"a\n{SPELLED}  {SPELLED}"
+
+
+def test_a_console_takes_no_word_for_markup(capsys):
+    output.console().print(output.table(COLUMNS, [("[bold]:on:[/bold]", "[/x]")], title="[/t]"))
+    assert capsys.readouterr().out.split() == ["[/t]", "NAME", "WHY", "[bold]:on:[/bold]", "[/x]"]
+
+
+def test_prose_of_several_lines_stays_below_its_heading():
+    _, first, second = lines_of(COLUMNS, [("a", "one\n\x1b[2Jtwo")])
+    assert (first.rstrip(), second.rstrip()) == ("a     one", r"      \x1b[2Jtwo")
+
+
+def test_our_own_colours_reach_a_terminal():
+    out = io.StringIO()
+    screen = Console(color_system="standard", file=out, force_terminal=True)
+    output.emit(output.table(COLUMNS, [("a", "b")]), screen=screen)
+    assert "\x1b[1mNAME" in out.getvalue()
+
+
+def test_what_went_wrong_commands_no_terminal(capsys):
+    assert output.fail("the pod group \x1b[2J has\ntwo lines").exit_code == 1
+    assert capsys.readouterr().err == "kai: the pod group \\x1b[2J has\ntwo lines\n"
+
+
+def test_warnings_about_a_manifest_command_no_terminal(tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(A_JOB.replace(f"name: {LONG}", r'name: "a\e[2Jb"'))
+    result = CliRunner().invoke(app, ["group", "-f", str(file)])
+    assert "\x1b" not in result.output
+    assert r"\x1b[2J" in result.output
+
+
 # --- commands on a narrow terminal ----------------------------------------------------------------------
 LONG = "a-name-that-is-as-long-as-a-person-makes-it"
 A_JOB = f"""

@@ -45,6 +45,17 @@ def shown(keys):
     return picture, captured.get()
 
 
+def test_headlines_and_rows_command_no_terminal():
+    lists = [Listing("queues", COLUMNS, [Row("a\x1b[2J[/x]", "1d")])]
+    screen = Console(width=200, color_system=None, markup=False)
+    with screen.capture() as captured:
+        screen.print(drawn(["lacks \x1b]0;t\x07"], lists, Picture(), keys=True))
+    text = captured.get()
+    assert "\x1b" not in text
+    assert r"lacks \x1b]0;t\x07" in text
+    assert r"a\x1b[2J[/x]" in text
+
+
 def order(text, *names):
     return sorted(names, key=lambda name: text.index(f"\n{name} "))
 
