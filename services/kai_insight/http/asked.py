@@ -14,7 +14,9 @@ from kai.model import spelling
 from kai_insight.http.endpoints import (
     BY,
     LIMIT,
+    LONGEST_NAMESPACE,
     LONGEST_TEXT,
+    NAMESPACE_PATTERN,
     SINCE,
     UNTIL,
     USUAL_ROWS,
@@ -32,6 +34,7 @@ _LONGEST_TIME: Final = 40
 #: The end of the year 9999, after which there are no times.
 _LAST_SECOND: Final = 253_402_300_799.0
 _SECONDS: Final = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
+_NAMESPACE: Final = re.compile(NAMESPACE_PATTERN)
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 #: So much of what somebody said is repeated to him.
 _SHOWN: Final = 60
@@ -178,6 +181,12 @@ def text(name: str, said: str) -> str:
         raise _refused(f"{name} holds a character that no name has; leave that out")
     if name == "namespace" and not said:
         raise _refused("namespace is empty; leave it out to ask about all")
+    # Of each the API server is asked what somebody may see there, and what it says is remembered.
+    if name == "namespace" and not (len(said) <= LONGEST_NAMESPACE and _NAMESPACE.fullmatch(said)):
+        raise _refused(
+            f"namespace is {_shown(said)}; a namespace has at most {LONGEST_NAMESPACE} lower case letters, "
+            "digits and -, and begins and ends with none of the latter"
+        )
     return said
 
 

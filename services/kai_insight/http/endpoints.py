@@ -20,6 +20,9 @@ OPENAPI: Final = f"{ROOT}/openapi.json"
 USUAL_ROWS: Final = 1000
 #: Of a text that a row has to say.
 LONGEST_TEXT: Final = 1000
+#: A namespace is a DNS label: of these characters, and so many.
+LONGEST_NAMESPACE: Final = 63
+NAMESPACE_PATTERN: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 #: Without ``since`` so much is looked at, in seconds.
 USUAL_SPAN: Final = 86400.0
 

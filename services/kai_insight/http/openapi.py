@@ -12,7 +12,16 @@ from kai.history.records import meaning_of
 from kai.kube.resources import POD_GROUPS, QUEUES
 from kai.model import release
 from kai_insight.http.access import resource_name
-from kai_insight.http.endpoints import ENDPOINTS, LONGEST_TEXT, OPENAPI, Endpoint, Form, Parameter
+from kai_insight.http.endpoints import (
+    ENDPOINTS,
+    LONGEST_NAMESPACE,
+    LONGEST_TEXT,
+    NAMESPACE_PATTERN,
+    OPENAPI,
+    Endpoint,
+    Form,
+    Parameter,
+)
 from kai_insight.http.live_endpoints import LIVE_ENDPOINTS, LiveEndpoint
 from kai_insight.http.problems import Trouble
 from kai_insight.http.spelling import camel, fields_of
@@ -148,9 +157,10 @@ def _written(parameter: Parameter) -> Json:
             return {"type": "string", "enum": list(parameter.choices), "default": parameter.choices[0]}
         case Form.KEYS:
             return {"type": "string", "pattern": "^[0-9]{1,9}(,[0-9]{1,9})*$"}
+        case Form.TEXT if parameter.name == "namespace":
+            return {"type": "string", "pattern": f"^{NAMESPACE_PATTERN}$", "maxLength": LONGEST_NAMESPACE}
         case Form.TEXT:
-            least = {"minLength": 1} if parameter.column == "namespace" else {}
-            return {"type": "string", **least, "maxLength": LONGEST_TEXT}
+            return {"type": "string", "maxLength": LONGEST_TEXT}
 
 
 def _rows(endpoint: Endpoint) -> Json:

@@ -5,7 +5,7 @@ import pytest
 from kai.history.questions import MOST_ROWS
 from kai.history.records import RECORDS, Cycle, Run, Taking, texts
 from kai.history.usage import By
-from kai_insight.http import asked
+from kai_insight.http import asked, live_asked, live_endpoints
 from kai_insight.http.endpoints import ENDPOINTS, USUAL_SPAN
 from kai_insight.http.problems import Problem, Trouble
 
@@ -80,6 +80,14 @@ def test_rows_are_picked_by_what_they_say():
         ("limit=1e3", "limit is '1e3'"),
         ("limit=1&limit=2", "limit is there twice; say it once"),
         ("namespace=", "namespace is empty; leave it out to ask about all"),
+        (
+            "namespace=Team",
+            "namespace is 'Team'; a namespace has at most 63 lower case letters, digits and -",
+        ),
+        ("namespace=a.b", "namespace is 'a.b'"),
+        ("namespace=-a", "namespace is '-a'"),
+        ("namespace=a\n", "namespace is 'a\\n'"),
+        ("namespace=" + "x" * 64, "namespace is 'xxx"),
         ("pod=a%00b".replace("%00", "\0"), "pod holds a character that no name has"),
         ("pod=\ud800", "pod holds a character that no name has"),
         ("pod=" + "x" * 1001, "pod has 1001 characters; at most 1000 are compared"),
@@ -91,6 +99,16 @@ def test_rows_are_picked_by_what_they_say():
 )
 def test_what_cannot_be_asked_is_refused_by_its_name(query, told):
     assert told in refused(query)
+
+
+def test_the_longest_namespace_may_be_asked_about():
+    assert read("namespace=" + "x" * 63).namespace == "x" * 63
+
+
+def test_a_namespace_that_can_be_none_is_refused_of_the_cluster_as_it_is_now_too():
+    for endpoint, more in ((live_endpoints.WAITING, ()), (live_endpoints.WORKLOAD, [("name", "a")])):
+        with pytest.raises(Problem, match="a namespace has at most 63"):
+            live_asked.read(endpoint, [("namespace", "x" * 64), *more])
 
 
 def test_a_report_is_by_what_there_is():
