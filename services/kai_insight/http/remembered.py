@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class Remembered(Generic[K, V]):
-    """Values by key, each for ``seconds``; of more than ``most`` the oldest are forgotten."""
+    """Values by key, each for ``seconds``, above 0; of more than ``most`` the oldest are forgotten."""
 
     def __init__(self, *, seconds: float, most: int, clock: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -35,7 +35,9 @@ class Remembered(Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Remember what was said just now."""
+        now = self._clock()
         self._kept.pop(key, None)
-        self._kept[key] = self._clock(), value
-        while len(self._kept) > self._most:
+        self._kept[key] = now, value
+        # The oldest are in front: what nobody asks for again goes as others come.
+        while len(self._kept) > self._most or now - next(iter(self._kept.values()))[0] >= self._seconds:
             self._kept.popitem(last=False)

@@ -160,6 +160,17 @@ async def test_of_many_namespaces_those_that_he_may_see_are_told(server, access)
     assert seen == {f"ns-{number}" for number in range(0, 200, 2)}
 
 
+def test_what_is_too_old_goes_with_what_comes(clock):
+    kept = Remembered(seconds=10.0, most=100, clock=clock)
+    for moment in (0.0, 1.0, 5.0):
+        clock.now = moment
+        kept.put(moment, moment)
+    clock.now = 11.0
+    kept.put("new", 0.0)
+    assert len(kept) == 2
+    assert kept.get(5.0) == 5.0
+
+
 def test_of_too_much_the_oldest_is_forgotten(clock):
     kept = Remembered(seconds=10.0, most=3, clock=clock)
     for number in range(5):
