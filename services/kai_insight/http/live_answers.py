@@ -92,7 +92,8 @@ class LiveAnswers:
         if endpoint is endpoints.HEALTH and not self._live.shards:
             # Why there are none is what somebody wants to know who asks this.
             await self._rights.require(caller, QUEUES)
-            return await self._health(asked, None, None)
+            # Of one that comes meanwhile nobody has been asked what may be told.
+            return await self._health(asked, None, frozenset())
         shard, sight = await self.entry(endpoint, asked, caller)
         return await _looked(self._questions[endpoint.name](asked, shard, sight))
 
