@@ -1,5 +1,7 @@
 """Parts of GPUs: reservation pods, labels and ConfigMaps, from the first consumer to the last."""
 
+import json
+
 import pytest
 
 from kai.kube import errors
@@ -35,6 +37,32 @@ async def test_a_fraction_is_told_its_device_and_its_part(cluster):
     assert capabilities["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
     environment = await cluster.config_map("demo-abcdefg-shared-gpu-0-evar")
     assert environment.get("data", {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit"),
+    [
+        ({names.GPU_MEMORY: "4096"}, "4096m"),
+        ({names.GPU_FRACTION: "0.05"}, "4077m"),
+    ],
+)
+async def test_hami_core_is_told_no_more_memory_than_the_pod_was_given(cluster, asked, limit):
+    """A pod that asks for MiB is charged hundredths, rounded up; its limit is what it asked for."""
+    await cluster.node("n1", labels={names.GPU_MEMORY_LABEL: "81559"})
+    async with cluster.scheduler(), cluster.binder(plugins=json.dumps({"hamicore": {"enabled": True}})):
+        await cluster.group("pg")
+        said = {
+            names.POD_GROUP_ANNOTATION: "pg",
+            names.SHARED_GPU_CONFIGMAP: "p-abcdefg-shared-gpu",
+        }
+        body = {
+            "metadata": {"name": "p", "annotations": said | asked},
+            "spec": {"schedulerName": names.SCHEDULER_NAME, "containers": [{"name": "main", "image": "x"}]},
+        }
+        await cluster.client.create(PODS, body, namespace="default")
+        await cluster.bound("p")
+    capabilities = await cluster.config_map("p-abcdefg-shared-gpu-0")
+    assert capabilities["data"][names.CUDA_DEVICE_MEMORY_LIMIT] == limit
 
 
 async def test_two_fractions_that_fit_share_one_device_and_a_third_gets_another(cluster):
