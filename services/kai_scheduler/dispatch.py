@@ -7,6 +7,8 @@ guarantees, under any order of events:
 * A decision whose binder went away is handed to another one *unchanged*: executing the same decision
   twice is harmless. It is settled as failed (so that the engine may decide differently) only when nobody
   can act on it any more: a lost binder stops by itself within :data:`LOST_BINDER_SECONDS`.
+* A decision about which a binder was silent for too long is settled as failed, in the same way, once its
+  stream is cut: another binder would be silent about it, too.
 * A bind that a binder still does by a decision of an earlier leader ends, too: by its result, by a decision
   of ours about the pod, or once nobody can do it any more.
 * Everything on one node goes to one binder (rendezvous hash), and stays with it until that is done.
@@ -215,7 +217,7 @@ class Dispatcher:
             work = self._work.get(item.decision_id)
             if work is None:
                 told += self._inherit(item, binder, now)
-            elif work.phase is _Phase.WAITING:
+            elif work.phase in (_Phase.WAITING, _Phase.FAILED):
                 self._give(work, binder, now)
         return told + self._hand_out(now)
 
@@ -227,6 +229,7 @@ class Dispatcher:
         for bind in self._inherited.values():
             if bind.binder == binder:
                 bind.binder, bind.acted_on_until = "", now + LOST_BINDER_SECONDS
+        silent = [work for work in gone.work.values() if _is_overdue(work, now)]
         for work in list(gone.work.values()):
             self._take_back(work)
             work.acted_on_until = now + LOST_BINDER_SECONDS
@@ -234,7 +237,11 @@ class Dispatcher:
                 work.phase, work.failure = _Phase.FAILED, (ABANDONED, False)
             else:
                 self._wait(work)
-        return self._hand_out(now) if hand_out else []
+        told: list[Instruction] = []
+        for work in silent:
+            if work.phase is _Phase.WAITING:  # else it has failed with its gang
+                told += self._failed(work, SILENT, now=now)
+        return told + self._hand_out(now) if hand_out else told
 
     def results(self, binder: str, results: Iterable[Result], *, now: float) -> list[Instruction]:
         """What a binder has to tell; news of a decision that it lost to another one counts only if good."""
@@ -266,11 +273,7 @@ class Dispatcher:
         for decision_id, bind in list(self._inherited.items()):
             if not bind.binder and now > bind.acted_on_until:
                 told += self._end_inherited(decision_id, bound=False)
-        silent = {
-            work.binder
-            for work in self._work.values()
-            if work.phase is _Phase.SENT and now > work.sent_at + EXECUTION_SECONDS
-        } | {
+        silent = {work.binder for work in self._work.values() if _is_overdue(work, now)} | {
             bind.binder
             for bind in self._inherited.values()
             if bind.binder and now > bind.since + EXECUTION_SECONDS
@@ -415,6 +418,10 @@ def _affinity(binder: str, node: str, capacity: int) -> tuple[float, str]:
     digest = blake2b(f"{binder}\0{node}".encode(), digest_size=8).digest()
     uniform = (int.from_bytes(digest, "big") + 1) / (2**64 + 1)
     return -capacity / math.log(uniform), binder
+
+
+def _is_overdue(work: _Work, now: float) -> bool:
+    return work.phase is _Phase.SENT and now > work.sent_at + EXECUTION_SECONDS
 
 
 def _verdicts(members: Iterable[_Work], *, bind: bool) -> list[Instruction]:

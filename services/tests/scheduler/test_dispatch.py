@@ -14,6 +14,7 @@ from kai_scheduler.dispatch import (
     EXECUTION_SECONDS,
     LOST_BINDER_SECONDS,
     NOBODY,
+    SILENT,
     Cut,
     Dispatcher,
     Inherited,
@@ -239,6 +240,30 @@ def test_a_binder_without_results_is_cut_off():
     assert dispatcher.tick(now=NOW + EXECUTION_SECONDS + 1) == [Cut("b1")]
 
 
+def test_what_a_binder_was_silent_about_fails_with_its_stream_and_the_rest_goes_to_another():
+    """Else it would be sent again, and hang again, for ever."""
+    dispatcher = a_dispatcher("b1")
+    dispatcher.decide([a_decision("p")], now=NOW)
+    late = NOW + EXECUTION_SECONDS + 1
+    _, other = sent(dispatcher.decide([a_decision("q")], now=late - 1))["q"]
+    dispatcher.connect("b2", capacity=1, now=late)
+    assert sent(dispatcher.disconnect("b1", now=late)) == {"q": ("b2", other)}
+    assert settled(dispatcher.tick(now=late + LOST_BINDER_SECONDS)) == {}
+    result = settled(dispatcher.tick(now=late + LOST_BINDER_SECONDS + 1))["p"]
+    assert (result.bound, result.reason, result.node_at_fault) == (False, SILENT, False)
+
+
+def test_what_it_was_silent_about_and_still_does_when_it_is_back_ends_by_its_result():
+    dispatcher = a_dispatcher("b1")
+    _, item = sent(dispatcher.decide([a_decision("p")], now=NOW))["p"]
+    late = NOW + EXECUTION_SECONDS + 1
+    dispatcher.disconnect("b1", now=late)
+    in_flight = [InFlight(decision_id=item.decision_id, pod_uid="uid-p", node="n1", epoch=7)]
+    assert dispatcher.connect("b1", capacity=1, in_flight=in_flight, now=late + 1) == []
+    assert dispatcher.tick(now=late + LOST_BINDER_SECONDS + 1) == []
+    assert settled(dispatcher.results("b1", [bound(item)], now=late + LOST_BINDER_SECONDS + 2))["p"].bound
+
+
 # --- gangs -------------------------------------------------------------------------------------
 def a_gang(*names, fraction=True):
     return [a_decision(name, node=f"n-{name}", group="ns/g", fraction=fraction) for name in names]
@@ -301,6 +326,17 @@ def test_after_the_verdict_a_lost_member_is_bound_directly_by_another():
     dispatcher.connect("b2", capacity=1, now=NOW)
     again = sent(dispatcher.disconnect("b1", now=NOW))
     assert {(binder, item.prepare_only) for binder, item in again.values()} == {("b2", False)}
+
+
+def test_a_gang_of_which_a_binder_was_silent_about_one_is_undone():
+    dispatcher = a_dispatcher("b1")
+    out = sent(dispatcher.decide(a_gang("p", "q"), now=NOW))
+    dispatcher.results("b1", [prepared(out["p"][1])], now=NOW)
+    late = NOW + EXECUTION_SECONDS + 1
+    dispatcher.connect("b2", capacity=1, now=late)
+    assert sent(dispatcher.disconnect("b1", now=late)) == {}
+    told = settled(dispatcher.tick(now=late + LOST_BINDER_SECONDS + 1))
+    assert {name: end.reason for name, end in told.items()} == {"p": ABANDONED, "q": SILENT}
 
 
 def test_a_gang_with_a_member_that_nobody_takes_expires_as_a_whole():
@@ -407,7 +443,7 @@ class AnyOrder(RuleBasedStateMachine):
         outcome = bound(assignment) if good and verdict is not False else failed(assignment)
         self.take(self.dispatcher.results(binder, [outcome], now=self.now))
 
-    @rule(seconds=st.floats(0.1, 40))
+    @rule(seconds=st.floats(0.1, 40) | st.just(EXECUTION_SECONDS + 1))
     def wait(self, seconds):
         self.now += seconds
         self.take(self.dispatcher.tick(now=self.now))
