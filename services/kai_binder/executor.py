@@ -23,13 +23,13 @@ from kai.kube.errors import Unauthorized
 from kai.kube.ranks import Rank
 from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries, WorkResult
 from kai.model.decisions import BindDecision
-from kai.wire.decisions import Assignment, DecisionBatch, InFlight, Result, ResultStatus
+from kai.wire.decisions import BIND_SECONDS, Assignment, DecisionBatch, InFlight, Result, ResultStatus
 from kai_binder.binding import PodBinder
 from kai_binder.errors import BindFailed, Refused, Rejected
 from kai_binder.work import Work
 
-#: How long a prepared pod waits for its gang.
-VERDICT_SECONDS: Final = 380.0
+#: How much longer than a bind may take a prepared pod waits for its gang, of which others are prepared later.
+VERDICT_MARGIN: Final = 100.0
 #: So long after a decision came its node may be closed, or its device lost: if it had to be prepared, or to
 #: wait for its gang, that is looked at once more.
 LONG_SECONDS: Final = 5.0
@@ -86,7 +86,10 @@ class _Execution:
 
 
 class Executor:
-    """Runs assignments; ``report`` is called with every result. ``clock`` is the one of the deadlines."""
+    """Runs assignments; ``report`` is called with every result. ``clock`` is the one of the deadlines.
+
+    ``longest_bind``: what the time limits of a bind add up to, in seconds.
+    """
 
     def __init__(
         self,
@@ -95,12 +98,14 @@ class Executor:
         fence: Fence,
         report: Callable[[Result], None],
         binding_at_most: int,
+        longest_bind: float = BIND_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         controller: ControllerSeries | None = None,
     ) -> None:
         self._binder = binder
         self._fence = fence
         self._report = report
+        self._verdict_seconds = longest_bind + VERDICT_MARGIN
         self._clock = clock
         self._controller = controller or ControllerMetrics(CollectorRegistry()).of("decisions")
         self._binding = asyncio.Semaphore(binding_at_most)
@@ -268,10 +273,10 @@ class Executor:
         assignment = execution.assignment
         self._report(_answer(assignment, ResultStatus.PREPARED))
         try:
-            async with asyncio.timeout(VERDICT_SECONDS):
+            async with asyncio.timeout(self._verdict_seconds):
                 bind = await execution.verdict
         except TimeoutError:
-            raise BindFailed(f"no verdict about the gang within {VERDICT_SECONDS:g} s") from None
+            raise BindFailed(f"no verdict about the gang within {self._verdict_seconds:g} s") from None
         if not bind:
             raise BindFailed("another pod of the gang could not be prepared")
 

@@ -16,6 +16,7 @@ from kai.kube.backoff import Backoff
 from kai.kube.leases import Leader
 from kai.wire.channel import TlsFiles, open_channel
 from kai.wire.decisions import (
+    BIND_SECONDS,
     HEARTBEAT_SECONDS,
     SILENCE_SECONDS,
     InFlight,
@@ -79,7 +80,8 @@ class Outbox:
 class Link:
     """Keeps talking to the leader, whoever that is.
 
-    ``clock`` is monotonic: the one by which the executor is given deadlines.
+    ``longest_bind``: what the time limits of a bind add up to, in seconds. ``clock`` is monotonic: the one by
+    which the executor is given deadlines.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Link:
         fence: Fence,
         binder_id: str,
         capacity: int,
+        longest_bind: float = BIND_SECONDS,
         tls: TlsFiles | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -100,6 +103,7 @@ class Link:
         self._fence = fence
         self._binder_id = binder_id
         self._capacity = capacity
+        self._longest_bind = longest_bind
         self._tls = tls
         self._clock = clock
 
@@ -152,6 +156,7 @@ class Link:
             capacity=self._capacity,
             in_flight=encode_in_flight(in_flight),
             epoch=self._fence.epoch,
+            longest_bind_seconds=self._longest_bind,
         )
         yield pb.BindRequest(hello=hello)
         while (results := await self._outbox.take(stream, patience=HEARTBEAT_SECONDS)) is not None:

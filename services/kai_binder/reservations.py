@@ -37,12 +37,13 @@ from kai.model.claims import Claim, Grant
 from kai.model.ids import PodUid
 from kai.model.objects import Pod
 from kai.model.rules.gpu_groups import gpu_group_labels, is_gpu_group_label
+from kai.wire.decisions import BIND_SECONDS
 from kai_binder.errors import BindFailed
 from kai_binder.objects import WatchedPod
 from kai_binder.reservation_pods import ReservationPod, ReservationTemplate, reservation_name
 
-#: How long a claim lasts: longer than a bind can take, all its time limits together.
-CLAIM_SECONDS: Final = 420.0
+#: How much longer a claim lasts than a bind may take: than a scheduler waits for its end, too.
+CLAIM_MARGIN: Final = 140.0
 #: Looks at a reservation pod, beside the watch, while waiting for its device.
 LOOK_SECONDS: Final = 5.0
 _ATTEMPTS: Final = 5
@@ -62,7 +63,10 @@ def reservation_store() -> Store[ReservationPod]:
 
 
 class Reservations:
-    """Reservation pods of all nodes; ``store`` (:func:`reservation_store`) follows them, ``pods`` ours."""
+    """Reservation pods of all nodes; ``store`` (:func:`reservation_store`) follows them, ``pods`` ours.
+
+    ``longest_bind``: what the time limits of a bind add up to, in seconds.
+    """
 
     def __init__(
         self,
@@ -73,6 +77,7 @@ class Reservations:
         pods: Store[WatchedPod],
         binder_id: str,
         allocation_timeout: float,
+        longest_bind: float = BIND_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
@@ -81,6 +86,7 @@ class Reservations:
         self._pods = pods
         self._binder_id = binder_id
         self._allocation_timeout = allocation_timeout
+        self._claim_seconds = longest_bind + CLAIM_MARGIN
         self._clock = clock
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -230,7 +236,7 @@ class Reservations:
             return await self._create(node, group, claim)
 
     def _claim_of(self, pod: Pod, grant: Grant) -> dict[str, str]:
-        return {_claim_key(pod): Claim(self._clock() + CLAIM_SECONDS, pod.key, grant).render()}
+        return {_claim_key(pod): Claim(self._clock() + self._claim_seconds, pod.key, grant).render()}
 
     def _is_over(self, uid: str, claim: Claim, node: str) -> bool:
         """Whether it has run out, and its pod does not run on the node: nothing is held by it."""

@@ -79,6 +79,7 @@ class BinderService:
             pods=pods,
             binder_id=host.identity,
             allocation_timeout=settings.resource_reservation_allocation_timeout,
+            longest_bind=settings.longest_bind,
         )
         sync = ReservationSync(
             client,
@@ -157,10 +158,21 @@ class _Work:
         fence = Fence()
         at_once = settings.max_concurrent_reconciles
         self._executor = Executor(
-            binder, fence=fence, report=self._report, binding_at_most=at_once, controller=controller
+            binder,
+            fence=fence,
+            report=self._report,
+            binding_at_most=at_once,
+            longest_bind=settings.longest_bind,
+            controller=controller,
         )
         self._link = Link(
-            self._executor, self._outbox, fence=fence, binder_id=binder_id, capacity=at_once, tls=tls
+            self._executor,
+            self._outbox,
+            fence=fence,
+            binder_id=binder_id,
+            capacity=at_once,
+            longest_bind=settings.longest_bind,
+            tls=tls,
         )
         metrics.epoch.labels(lease_name).set_function(lambda: self._link.connected_to)
         metrics.working.labels(lease_name).set_function(lambda: len(self._executor))

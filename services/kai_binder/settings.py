@@ -9,8 +9,9 @@ from kai.model.flag_values import JsonObject
 from kai.model.objects import PullPolicy
 from kai.runtime import Duration, SettingsError
 from kai.runtime.tls import TlsSettings
+from kai.wire.decisions import BIND_SECONDS
 from kai.wire.shards import Shard, shard_of
-from kai_binder.plugins import PluginConfig, PluginError, check, configure
+from kai_binder.plugins import PluginConfig, PluginError, check, configure, time_limits
 from kai_binder.reservation_pods import (
     CONTAINER_SECURITY,
     POD_SECURITY,
@@ -82,6 +83,12 @@ class BinderSettings(TlsSettings):
             container_security_context=self.resource_reservation_container_security_context,
             fake_gpu_nodes=self.fake_gpu_nodes,
         )
+
+    @property
+    def longest_bind(self) -> float:
+        """Seconds that a bind may take: what its time limits add up to, and as by default at least."""
+        limits = time_limits(self.plugin_configs()) + self.resource_reservation_allocation_timeout
+        return max(BIND_SECONDS, limits)
 
     def check(self) -> None:
         """Read what ``--plugins`` says, and what reservation pods ask for."""

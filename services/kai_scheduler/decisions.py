@@ -150,6 +150,7 @@ class BinderStreams:
         told = self._dispatcher.connect(
             stream.binder,
             capacity=hello.capacity,
+            longest_bind=hello.longest_bind_seconds,
             in_flight=decode_in_flight(hello.in_flight),
             now=self._clock(),
         )

@@ -26,14 +26,14 @@ from typing import Final
 
 from kai.model.decisions import BindDecision, ResourceType
 from kai.model.ids import PodUid
-from kai.wire.decisions import SILENCE_SECONDS, Assignment, InFlight, Result, ResultStatus
+from kai.wire.decisions import BIND_SECONDS, SILENCE_SECONDS, Assignment, InFlight, Result, ResultStatus
 
 #: A decision that no binder started within this time is decided anew.
 DECISION_SECONDS: Final = 30.0
 #: How long a binder whose stream broke may go on: until silence tells it, and for one API call more.
 LOST_BINDER_SECONDS: Final = SILENCE_SECONDS + 12.0
-#: A binder that gives no result for so long is cut off; above the sum of all time limits of a bind.
-EXECUTION_SECONDS: Final = 400.0
+#: A binder that gives no result for so much longer than a bind may take there is cut off.
+EXECUTION_MARGIN: Final = 120.0
 
 NOBODY: Final = "no binder took the decision in time"
 ABANDONED: Final = "another pod of the gang could not be prepared"
@@ -148,6 +148,8 @@ class _Inheritance:
 @dataclass(slots=True)
 class _Binder:
     capacity: int
+    #: After how many seconds without a result it is cut off.
+    patience: float
     work: dict[str, _Work] = field(default_factory=dict)
 
 
@@ -208,11 +210,20 @@ class Dispatcher:
         return self._hand_out(now)
 
     def connect(
-        self, binder: str, *, capacity: int, in_flight: Sequence[InFlight] = (), now: float
+        self,
+        binder: str,
+        *,
+        capacity: int,
+        longest_bind: float = BIND_SECONDS,
+        in_flight: Sequence[InFlight] = (),
+        now: float,
     ) -> list[Instruction]:
-        """A binder is there. What it could not stop stays its own."""
+        """A binder is there. What it could not stop stays its own.
+
+        ``longest_bind``: seconds that a bind may take there; less than by default counts as that.
+        """
         told: list[Instruction] = self.disconnect(binder, now=now, hand_out=False)
-        self._binders[binder] = _Binder(max(1, capacity))
+        self._binders[binder] = _Binder(max(1, capacity), max(BIND_SECONDS, longest_bind) + EXECUTION_MARGIN)
         for item in in_flight:
             work = self._work.get(item.decision_id)
             if work is None:
@@ -229,7 +240,7 @@ class Dispatcher:
         for bind in self._inherited.values():
             if bind.binder == binder:
                 bind.binder, bind.acted_on_until = "", now + LOST_BINDER_SECONDS
-        silent = [work for work in gone.work.values() if _is_overdue(work, now)]
+        silent = [work for work in gone.work.values() if _is_overdue(work, gone, now)]
         for work in list(gone.work.values()):
             self._take_back(work)
             work.acted_on_until = now + LOST_BINDER_SECONDS
@@ -273,10 +284,14 @@ class Dispatcher:
         for decision_id, bind in list(self._inherited.items()):
             if not bind.binder and now > bind.acted_on_until:
                 told += self._end_inherited(decision_id, bound=False)
-        silent = {work.binder for work in self._work.values() if _is_overdue(work, now)} | {
+        silent = {
+            name
+            for name, binder in self._binders.items()
+            if any(_is_overdue(work, binder, now) for work in binder.work.values())
+        } | {
             bind.binder
             for bind in self._inherited.values()
-            if bind.binder and now > bind.since + EXECUTION_SECONDS
+            if bind.binder and now > bind.since + self._binders[bind.binder].patience
         }
         return told + [Cut(binder) for binder in sorted(silent)]
 
@@ -420,8 +435,8 @@ def _affinity(binder: str, node: str, capacity: int) -> tuple[float, str]:
     return -capacity / math.log(uniform), binder
 
 
-def _is_overdue(work: _Work, now: float) -> bool:
-    return work.phase is _Phase.SENT and now > work.sent_at + EXECUTION_SECONDS
+def _is_overdue(work: _Work, binder: _Binder, now: float) -> bool:
+    return work.phase is _Phase.SENT and now > work.sent_at + binder.patience
 
 
 def _verdicts(members: Iterable[_Work], *, bind: bool) -> list[Instruction]:

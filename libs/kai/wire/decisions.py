@@ -23,6 +23,8 @@ from kai.wire.v1 import decision_pb2 as pb
 
 HEARTBEAT_SECONDS: Final = 3.0
 SILENCE_SECONDS: Final = 10.0
+#: What the time limits of a bind add up to by default: for volumes, for claims and for a shared device.
+BIND_SECONDS: Final = 280.0
 
 _MESSAGE: Final = "DecisionBatch"
 

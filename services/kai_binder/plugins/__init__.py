@@ -111,6 +111,19 @@ def check(configs: dict[str, PluginConfig]) -> None:
             _READERS[argument](name, config.arguments)
 
 
+def time_limits(configs: dict[str, PluginConfig]) -> float:
+    """Seconds for which those that are on may keep one pod waiting, one after the other.
+
+    Raises:
+        PluginError: an argument is missing or invalid.
+    """
+    return sum(
+        _seconds(name, config.arguments)
+        for name, config in configs.items()
+        if config.enabled and "bindTimeoutSeconds" in _DEFAULTS[name].arguments
+    )
+
+
 def build(configs: dict[str, PluginConfig], client: KubeClient) -> tuple[BindPlugin, ...]:
     """The enabled plugins, highest priority first, then by name.
 

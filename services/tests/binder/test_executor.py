@@ -8,7 +8,7 @@ from deadlines import within
 from kai.kube.ranks import Rank
 from kai.model.decisions import BindDecision, PodRef, ResourceType
 from kai.model.objects import Pod
-from kai.wire.decisions import Assignment, DecisionBatch, ResultStatus
+from kai.wire.decisions import BIND_SECONDS, Assignment, DecisionBatch, ResultStatus
 from kai_binder import executor
 from kai_binder.errors import BindFailed, Refused, Rejected
 from kai_binder.executor import REFUSED_SECONDS, Executor, Fence
@@ -89,7 +89,7 @@ class FakeBinder:
 
 
 class Bench:
-    def __init__(self, *, binding_at_most=10):
+    def __init__(self, *, binding_at_most=10, longest_bind=BIND_SECONDS):
         self.binder = FakeBinder()
         self.fence = Fence()
         self.results = asyncio.Queue()
@@ -98,6 +98,7 @@ class Bench:
             fence=self.fence,
             report=self.results.put_nowait,
             binding_at_most=binding_at_most,
+            longest_bind=longest_bind,
             clock=lambda: NOW,
         )
 
@@ -362,6 +363,16 @@ async def test_what_took_long_is_looked_at_once_more_before_the_bind(
     assert await bench.result() == ("p", ResultStatus.BOUND)
     before_bind = bench.binder.log[: bench.binder.log.index(("binding", "p"))]
     assert (("checked", "p") in before_bind) is checked
+
+
+@pytest.mark.looptime
+async def test_a_prepared_pod_waits_for_as_long_as_preparing_another_of_its_gang_may_take():
+    bench = Bench(longest_bind=1000)
+    bench.start("p", fraction=True, prepare_only=True)
+    assert await bench.result() == ("p", ResultStatus.PREPARED)
+    await asyncio.sleep(1050)
+    bench.executor.verdict(bind=["id-p"], abandon=[])
+    assert await bench.result() == ("p", ResultStatus.BOUND)
 
 
 async def test_a_verdict_that_comes_while_still_preparing_counts(bench):

@@ -103,7 +103,13 @@ class Bench:
         self.tracker = Tracker(Leader("s", f"127.0.0.1:{port}", epoch))
         self.now = 1_000.0
         self.link = Link(
-            self.executor, self.outbox, fence=self.fence, binder_id="b", capacity=7, clock=lambda: self.now
+            self.executor,
+            self.outbox,
+            fence=self.fence,
+            binder_id="b",
+            capacity=7,
+            longest_bind=600,
+            clock=lambda: self.now,
         )
 
 
@@ -143,6 +149,7 @@ async def test_it_says_who_it_is_and_what_it_could_not_stop():
         bench.executor.in_flight = [in_flight]
         first = await bench.scheduler.hellos.get()
         assert (first.binder_id, first.capacity, first.epoch) == ("b", 7, 5)
+        assert first.longest_bind_seconds == 600
         bench.tracker.gone.set()
         again = await bench.scheduler.hellos.get()
         assert [item.decision_id for item in again.in_flight] == ["3-1"]

@@ -6,6 +6,7 @@ import pytest
 
 from kai.model.objects import ObjectMeta, Pod, PodResourceClaim, PodSpec, PodStatus, ResourceClaimStatus
 from kai.runtime import SettingsError
+from kai.wire.decisions import BIND_SECONDS
 from kai_binder.errors import BindFailed
 from kai_binder.plugins import PluginError, build, configure
 from kai_binder.plugins.device_conditions import awaited
@@ -37,6 +38,25 @@ def test_an_argument_that_a_plugin_does_not_have_is_refused_with_the_nearest_it_
     with pytest.raises(PluginError) as caught:
         configure(json.dumps({"volumebinding": {"arguments": {"bindTimeoutSecs": "60"}}}))
     assert "unknown argument 'bindTimeoutSecs'; did you mean 'bindTimeoutSeconds'?" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "longest"),
+    [
+        ({}, BIND_SECONDS),
+        ({"volumebinding": {"arguments": {"bindTimeoutSeconds": "5"}}}, BIND_SECONDS),
+        ({"volumebinding": {"arguments": {"bindTimeoutSeconds": "600"}}}, 760),
+        ({"volumebinding": {"enabled": False, "arguments": {"bindTimeoutSeconds": "600"}}}, BIND_SECONDS),
+    ],
+    ids=["by default", "short ones", "a long one", "one that is off"],
+)
+def test_a_bind_may_take_what_its_time_limits_add_up_to_and_as_ever_at_least(plugins, longest):
+    assert BinderSettings.parse([f"--plugins={json.dumps(plugins)}"]).longest_bind == longest
+
+
+def test_the_time_for_a_device_counts_among_the_limits_of_a_bind():
+    flag = "--resource-reservation-allocation-timeout=10m"
+    assert BinderSettings.parse([flag]).longest_bind == 840
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "soon", "1.5"])

@@ -15,14 +15,16 @@ from kai.model import names
 from kai.model.claims import Grant
 from kai.model.objects import Pod, Taint, Toleration
 from kai.model.rules.taints import untolerated
+from kai.wire.decisions import BIND_SECONDS
 from kai_binder.errors import BindFailed
 from kai_binder.objects import WatchedPod, pod_store
 from kai_binder.reservation_pods import ReservationPod, ReservationTemplate
 from kai_binder.reservation_sync import ReservationSync
-from kai_binder.reservations import CLAIM_SECONDS, Reservations, group_labels, reservation_store
+from kai_binder.reservations import CLAIM_MARGIN, Reservations, group_labels, reservation_store
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("devices")]
 NODE, GROUP = "n1", "group-1"
+CLAIM_SECONDS = BIND_SECONDS + CLAIM_MARGIN
 HALF = Grant(1, portion_centi=50)
 
 
@@ -36,7 +38,7 @@ class Clock:
 class Binder:
     """The part of a binder that looks after reservations."""
 
-    def __init__(self, cluster, name, clock):
+    def __init__(self, cluster, name, clock, longest_bind):
         self.pods, self.held = pod_store(), reservation_store()
         self.reservations = Reservations(
             cluster.client,
@@ -45,6 +47,7 @@ class Binder:
             pods=self.pods,
             binder_id=name,
             allocation_timeout=10,
+            longest_bind=longest_bind,
             clock=clock,
         )
         self.queue = WorkQueue("test")
@@ -66,8 +69,8 @@ async def in_order(binder):
 
 
 @asynccontextmanager
-async def a_binder(cluster, name="b1", *, clock=None):
-    binder = Binder(cluster, name, clock or Clock())
+async def a_binder(cluster, name="b1", *, clock=None, longest_bind=BIND_SECONDS):
+    binder = Binder(cluster, name, clock or Clock(), longest_bind)
     watches = [
         (Reflector(cluster.client, PODS, WatchedPod, namespace="default"), binder.pods),
         (Reflector(cluster.client, PODS, ReservationPod, namespace=names.RESERVATION_NAMESPACE), binder.held),
@@ -193,6 +196,16 @@ async def test_a_claim_holds_the_device_until_it_runs_out(cluster):
         clock.now += CLAIM_SECONDS + 1
         await in_order(binder)
     assert await cluster.reservations() == []
+
+
+async def test_a_claim_lasts_for_as_long_as_a_bind_may_take(cluster):
+    clock = Clock()
+    pod = await a_pod(cluster, "p")
+    async with a_binder(cluster, clock=clock, longest_bind=1000) as binder:
+        await binder.reservations.reserve(pod, node=NODE, group=GROUP, grant=HALF)
+        clock.now += 1000
+        assert await binder.sync.sync_node(NODE) is not None
+    assert len(await cluster.reservations()) == 1
 
 
 async def test_the_claim_of_a_pod_that_is_gone_holds_nothing(cluster):

@@ -12,7 +12,7 @@ from kai.model.decisions import BindDecision, PodRef
 from kai.wire.decisions import SILENCE_SECONDS, Result, ResultStatus, decode_batch, encode_results
 from kai.wire.v1 import decision_pb2 as pb
 from kai_scheduler.decisions import BinderStreams
-from kai_scheduler.dispatch import DECISION_SECONDS, Settled
+from kai_scheduler.dispatch import DECISION_SECONDS, Dispatcher, Settled
 from kai_scheduler.steady import steady
 from kai_scheduler.troubles import Troubles
 
@@ -98,6 +98,25 @@ async def test_a_result_that_cannot_be_told_on_keeps_back_none_of_the_others():
         assert term.streams.binders == 1
         assert "decision failed 1 times" in term.troubles.summary()
         assert "ns/bad: ZeroDivisionError: a defect" in term.troubles.summary()
+
+
+async def test_how_long_binds_of_a_binder_may_take_is_heard(monkeypatch):
+    heard = []
+    connect = Dispatcher.connect
+
+    def connecting(dispatcher, binder, *, longest_bind, **others):
+        heard.append((binder, longest_bind))
+        return connect(dispatcher, binder, longest_bind=longest_bind, **others)
+
+    monkeypatch.setattr(Dispatcher, "connect", connecting)
+    async with a_term(lambda end: None) as term:
+        slow = Term(lambda end: None)
+        hello = pb.Hello(binder_id="slow", capacity=10, longest_bind_seconds=600)
+        slow.says.put_nowait(pb.BindRequest(hello=hello))
+        slow.says.put_nowait(None)
+        slow.streams = term.streams
+        await slow.listen()
+    assert heard == [("b", 0), ("slow", 600)]
 
 
 async def test_results_that_nobody_can_take_in_end_the_stream_and_are_told(monkeypatch):

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kai.model.decisions import BindDecision, PodRef, ResourceType
-from kai.wire.decisions import InFlight, Result, ResultStatus
+from kai.wire.decisions import BIND_SECONDS, InFlight, Result, ResultStatus
 from kai_scheduler.dispatch import (
     ABANDONED,
     DECISION_SECONDS,
-    EXECUTION_SECONDS,
+    EXECUTION_MARGIN,
     LOST_BINDER_SECONDS,
     NOBODY,
     SILENT,
@@ -24,6 +24,7 @@ from kai_scheduler.dispatch import (
 )
 
 NOW = 1_000_000.0
+EXECUTION_SECONDS = BIND_SECONDS + EXECUTION_MARGIN
 
 
 def a_decision(pod="p", *, node="n1", group="", fraction=False):
@@ -262,6 +263,17 @@ def test_what_it_was_silent_about_and_still_does_when_it_is_back_ends_by_its_res
     assert dispatcher.connect("b1", capacity=1, in_flight=in_flight, now=late + 1) == []
     assert dispatcher.tick(now=late + LOST_BINDER_SECONDS + 1) == []
     assert settled(dispatcher.results("b1", [bound(item)], now=late + LOST_BINDER_SECONDS + 2))["p"].bound
+
+
+def test_a_binder_whose_binds_may_take_longer_is_waited_for_longer():
+    dispatcher = Dispatcher(epoch=7)
+    longer = 300.0
+    dispatcher.connect("b1", capacity=10, longest_bind=BIND_SECONDS + longer, in_flight=EARLIER, now=NOW)
+    dispatcher.connect("b2", capacity=10, longest_bind=BIND_SECONDS + longer, now=NOW)
+    dispatcher.decide([a_decision(f"p{i}", node=f"n{i}") for i in range(20)], now=NOW)
+    assert dispatcher.tick(now=NOW + EXECUTION_SECONDS + longer) == []
+    cut = dispatcher.tick(now=NOW + EXECUTION_SECONDS + longer + 1)
+    assert cut == [Cut("b1"), Cut("b2")]
 
 
 # --- gangs -------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1akai/wire/v1/decision.proto\x12\x0bkai.wire.v1\"f\n\x0b\x42indRequest\x12#\n\x05hello\x18\x01 \x01(\x0b\x32\x12.kai.wire.v1.HelloH\x00\x12\'\n\x07results\x18\x02 \x01(\x0b\x32\x14.kai.wire.v1.ResultsH\x00\x42\t\n\x07message\"\xa0\x01\n\x0c\x42indResponse\x12\'\n\x07welcome\x18\x01 \x01(\x0b\x32\x14.kai.wire.v1.WelcomeH\x00\x12/\n\tdecisions\x18\x02 \x01(\x0b\x32\x1a.kai.wire.v1.DecisionBatchH\x00\x12+\n\x07verdict\x18\x03 \x01(\x0b\x32\x18.kai.wire.v1.GangVerdictH\x00\x42\t\n\x07message\"e\n\x05Hello\x12\x11\n\tbinder_id\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x02 \x01(\r\x12(\n\tin_flight\x18\x03 \x03(\x0b\x32\x15.kai.wire.v1.InFlight\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\"M\n\x08InFlight\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12\x0f\n\x07pod_uid\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\"=\n\x07Welcome\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x14\n\x0cscheduler_id\x18\x02 \x01(\t\x12\r\n\x05\x63lock\x18\x03 \x01(\x01\"\xdb\x02\n\rDecisionBatch\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08\x64\x65\x61\x64line\x18\x02 \x01(\x01\x12\x0c\n\x04rows\x18\x03 \x01(\r\x12\x14\n\x0c\x64\x65\x63ision_ids\x18\x04 \x01(\t\x12\x10\n\x08pod_uids\x18\x05 \x01(\t\x12\x12\n\nnamespaces\x18\x06 \x01(\t\x12\r\n\x05names\x18\x07 \x01(\t\x12\x12\n\npod_groups\x18\x08 \x01(\t\x12\x12\n\nnode_names\x18\t \x01(\t\x12\x12\n\nnode_index\x18\n \x01(\x0c\x12\x15\n\rresource_type\x18\x0b \x01(\x0c\x12\x11\n\tgpu_count\x18\x0c \x01(\x0c\x12\x13\n\x0bgpu_portion\x18\r \x01(\x0c\x12\x14\n\x0cprepare_only\x18\x0e \x01(\x0c\x12,\n\x07\x64\x65tails\x18\x0f \x03(\x0b\x32\x1b.kai.wire.v1.DecisionDetail\x12\x11\n\tnode_pool\x18\x10 \x01(\t\"\x8c\x01\n\x0e\x44\x65\x63isionDetail\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\x12\n\ngpu_groups\x18\x02 \x03(\t\x12\x19\n\x11\x63laim_allocations\x18\x03 \x01(\x0c\x12\x16\n\x0e\x65xtended_claim\x18\x04 \x01(\x0c\x12\x12\n\nnuma_zones\x18\x05 \x01(\x0c\x12\x12\n\ngpu_memory\x18\x06 \x01(\r\";\n\x0bGangVerdict\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0c\n\x04\x62ind\x18\x02 \x03(\t\x12\x0f\n\x07\x61\x62\x61ndon\x18\x03 \x03(\t\"/\n\x07Results\x12$\n\x07results\x18\x01 \x03(\x0b\x32\x13.kai.wire.v1.Result\"\xf2\x01\n\x06Result\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12\x0f\n\x07pod_uid\x18\x02 \x01(\t\x12*\n\x06status\x18\x03 \x01(\x0e\x32\x1a.kai.wire.v1.Result.Status\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x15\n\rnode_at_fault\x18\x05 \x01(\x08\"o\n\x06Status\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATUS_BOUND\x10\x01\x12\x11\n\rSTATUS_FAILED\x10\x02\x12\x13\n\x0fSTATUS_PREPARED\x10\x03\x12\x13\n\x0fSTATUS_REJECTED\x10\x04\x32R\n\x0f\x44\x65\x63isionService\x12?\n\x04\x42ind\x12\x18.kai.wire.v1.BindRequest\x1a\x19.kai.wire.v1.BindResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1akai/wire/v1/decision.proto\x12\x0bkai.wire.v1\"f\n\x0b\x42indRequest\x12#\n\x05hello\x18\x01 \x01(\x0b\x32\x12.kai.wire.v1.HelloH\x00\x12\'\n\x07results\x18\x02 \x01(\x0b\x32\x14.kai.wire.v1.ResultsH\x00\x42\t\n\x07message\"\xa0\x01\n\x0c\x42indResponse\x12\'\n\x07welcome\x18\x01 \x01(\x0b\x32\x14.kai.wire.v1.WelcomeH\x00\x12/\n\tdecisions\x18\x02 \x01(\x0b\x32\x1a.kai.wire.v1.DecisionBatchH\x00\x12+\n\x07verdict\x18\x03 \x01(\x0b\x32\x18.kai.wire.v1.GangVerdictH\x00\x42\t\n\x07message\"\x83\x01\n\x05Hello\x12\x11\n\tbinder_id\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x02 \x01(\r\x12(\n\tin_flight\x18\x03 \x03(\x0b\x32\x15.kai.wire.v1.InFlight\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x1c\n\x14longest_bind_seconds\x18\x05 \x01(\x01\"M\n\x08InFlight\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12\x0f\n\x07pod_uid\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\"=\n\x07Welcome\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x14\n\x0cscheduler_id\x18\x02 \x01(\t\x12\r\n\x05\x63lock\x18\x03 \x01(\x01\"\xdb\x02\n\rDecisionBatch\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08\x64\x65\x61\x64line\x18\x02 \x01(\x01\x12\x0c\n\x04rows\x18\x03 \x01(\r\x12\x14\n\x0c\x64\x65\x63ision_ids\x18\x04 \x01(\t\x12\x10\n\x08pod_uids\x18\x05 \x01(\t\x12\x12\n\nnamespaces\x18\x06 \x01(\t\x12\r\n\x05names\x18\x07 \x01(\t\x12\x12\n\npod_groups\x18\x08 \x01(\t\x12\x12\n\nnode_names\x18\t \x01(\t\x12\x12\n\nnode_index\x18\n \x01(\x0c\x12\x15\n\rresource_type\x18\x0b \x01(\x0c\x12\x11\n\tgpu_count\x18\x0c \x01(\x0c\x12\x13\n\x0bgpu_portion\x18\r \x01(\x0c\x12\x14\n\x0cprepare_only\x18\x0e \x01(\x0c\x12,\n\x07\x64\x65tails\x18\x0f \x03(\x0b\x32\x1b.kai.wire.v1.DecisionDetail\x12\x11\n\tnode_pool\x18\x10 \x01(\t\"\x8c\x01\n\x0e\x44\x65\x63isionDetail\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\x12\n\ngpu_groups\x18\x02 \x03(\t\x12\x19\n\x11\x63laim_allocations\x18\x03 \x01(\x0c\x12\x16\n\x0e\x65xtended_claim\x18\x04 \x01(\x0c\x12\x12\n\nnuma_zones\x18\x05 \x01(\x0c\x12\x12\n\ngpu_memory\x18\x06 \x01(\r\";\n\x0bGangVerdict\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0c\n\x04\x62ind\x18\x02 \x03(\t\x12\x0f\n\x07\x61\x62\x61ndon\x18\x03 \x03(\t\"/\n\x07Results\x12$\n\x07results\x18\x01 \x03(\x0b\x32\x13.kai.wire.v1.Result\"\xf2\x01\n\x06Result\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12\x0f\n\x07pod_uid\x18\x02 \x01(\t\x12*\n\x06status\x18\x03 \x01(\x0e\x32\x1a.kai.wire.v1.Result.Status\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x15\n\rnode_at_fault\x18\x05 \x01(\x08\"o\n\x06Status\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATUS_BOUND\x10\x01\x12\x11\n\rSTATUS_FAILED\x10\x02\x12\x13\n\x0fSTATUS_PREPARED\x10\x03\x12\x13\n\x0fSTATUS_REJECTED\x10\x04\x32R\n\x0f\x44\x65\x63isionService\x12?\n\x04\x42ind\x12\x18.kai.wire.v1.BindRequest\x1a\x19.kai.wire.v1.BindResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,24 +35,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BINDREQUEST']._serialized_end=145
   _globals['_BINDRESPONSE']._serialized_start=148
   _globals['_BINDRESPONSE']._serialized_end=308
-  _globals['_HELLO']._serialized_start=310
-  _globals['_HELLO']._serialized_end=411
-  _globals['_INFLIGHT']._serialized_start=413
-  _globals['_INFLIGHT']._serialized_end=490
-  _globals['_WELCOME']._serialized_start=492
-  _globals['_WELCOME']._serialized_end=553
-  _globals['_DECISIONBATCH']._serialized_start=556
-  _globals['_DECISIONBATCH']._serialized_end=903
-  _globals['_DECISIONDETAIL']._serialized_start=906
-  _globals['_DECISIONDETAIL']._serialized_end=1046
-  _globals['_GANGVERDICT']._serialized_start=1048
-  _globals['_GANGVERDICT']._serialized_end=1107
-  _globals['_RESULTS']._serialized_start=1109
-  _globals['_RESULTS']._serialized_end=1156
-  _globals['_RESULT']._serialized_start=1159
-  _globals['_RESULT']._serialized_end=1401
-  _globals['_RESULT_STATUS']._serialized_start=1290
-  _globals['_RESULT_STATUS']._serialized_end=1401
-  _globals['_DECISIONSERVICE']._serialized_start=1403
-  _globals['_DECISIONSERVICE']._serialized_end=1485
+  _globals['_HELLO']._serialized_start=311
+  _globals['_HELLO']._serialized_end=442
+  _globals['_INFLIGHT']._serialized_start=444
+  _globals['_INFLIGHT']._serialized_end=521
+  _globals['_WELCOME']._serialized_start=523
+  _globals['_WELCOME']._serialized_end=584
+  _globals['_DECISIONBATCH']._serialized_start=587
+  _globals['_DECISIONBATCH']._serialized_end=934
+  _globals['_DECISIONDETAIL']._serialized_start=937
+  _globals['_DECISIONDETAIL']._serialized_end=1077
+  _globals['_GANGVERDICT']._serialized_start=1079
+  _globals['_GANGVERDICT']._serialized_end=1138
+  _globals['_RESULTS']._serialized_start=1140
+  _globals['_RESULTS']._serialized_end=1187
+  _globals['_RESULT']._serialized_start=1190
+  _globals['_RESULT']._serialized_end=1432
+  _globals['_RESULT_STATUS']._serialized_start=1321
+  _globals['_RESULT_STATUS']._serialized_end=1432
+  _globals['_DECISIONSERVICE']._serialized_start=1434
+  _globals['_DECISIONSERVICE']._serialized_end=1516
 # @@protoc_insertion_point(module_scope)

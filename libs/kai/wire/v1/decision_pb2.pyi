@@ -85,11 +85,14 @@ class Hello(_message.Message):
     CAPACITY_FIELD_NUMBER: _builtins.int
     IN_FLIGHT_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
+    LONGEST_BIND_SECONDS_FIELD_NUMBER: _builtins.int
     binder_id: _builtins.str
     capacity: _builtins.int
     """Decisions that it wants to work on at the same time."""
     epoch: _builtins.int
     """Greatest epoch that the Lease has told the binder; a scheduler with a smaller one turns it away."""
+    longest_bind_seconds: _builtins.float
+    """What the time limits of a bind add up to with it; an older one does not tell, and has those by default."""
     @_builtins.property
     def in_flight(self) -> _containers.RepeatedCompositeFieldContainer[Global___InFlight]: ...
     def __init__(
@@ -99,10 +102,11 @@ class Hello(_message.Message):
         capacity: _builtins.int = ...,
         in_flight: _abc.Iterable[Global___InFlight] | None = ...,
         epoch: _builtins.int = ...,
+        longest_bind_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binder_id", b"binder_id", "capacity", b"capacity", "epoch", b"epoch", "in_flight", b"in_flight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binder_id", b"binder_id", "capacity", b"capacity", "epoch", b"epoch", "in_flight", b"in_flight", "longest_bind_seconds", b"longest_bind_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
