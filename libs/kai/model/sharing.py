@@ -10,6 +10,7 @@ from kai.model import names
 from kai.model.objects import Pod
 
 _SUFFIX = "-shared-gpu"
+_ENVIRONMENT_SUFFIX = "-evar"
 _RANDOM_LENGTH = 7
 #: What a pod name may take of the 63 characters: the rest is for the random part, suffixes and the index.
 _LONGEST_NAME = 63 - 13 - len("shared-gpu") - 1 - 5
@@ -84,7 +85,19 @@ def capabilities_config_map(prefix: str, position: ContainerPosition) -> str:
 
 def environment_config_map(prefix: str, position: ContainerPosition) -> str:
     """Name of the ConfigMap whose entries all become environment variables of the container."""
-    return f"{capabilities_config_map(prefix, position)}-evar"
+    return environment_beside(capabilities_config_map(prefix, position))
+
+
+def environment_beside(capabilities: str) -> str:
+    """The ConfigMap for the environment to one with capabilities."""
+    return f"{capabilities}{_ENVIRONMENT_SUFFIX}"
+
+
+def capabilities_beside(environment: str, prefix: str) -> str | None:
+    """The capabilities ConfigMap to one for the environment; None if that is not one of this prefix."""
+    name = environment.removesuffix(_ENVIRONMENT_SUFFIX)
+    ours = name != environment and re.fullmatch(rf"{re.escape(prefix)}-i?[0-9]+", name)
+    return name if ours else None
 
 
 def volume_name(config_map: str) -> str:

@@ -1,8 +1,13 @@
+import json
+import re
 from copy import deepcopy
 
 import jsonpatch
+import msgspec
 import pytest
 
+from kai.model import sharing
+from kai.model.objects import Pod
 from kai.runtime.webhook import AdmissionRequest
 from kai.validation.registration import MUTATE_POD, VALIDATE_POD
 from kai_admission.handlers import handlers
@@ -116,6 +121,67 @@ def test_a_second_call_changes_nothing(flags):
         a_fraction({"name": "main"}, {"name": "side"}, volumes=[{"name": "v", "emptyDir": {}}]), *flags
     )
     assert mutated(once, *flags) == once
+
+
+def config_maps_of(pod):
+    """All that a pod names of its ConfigMaps, and those that the binder would write."""
+    prefix = pod["metadata"]["annotations"]["runai/shared-gpu-configmap"]
+    position = sharing.fraction_container(msgspec.convert(pod, Pod))
+    named = re.findall(rf'"name": "({prefix}-[^"]*?)"', json.dumps(pod))
+    return {name.removesuffix("-vol").removesuffix("-evar") for name in named}, {
+        sharing.capabilities_config_map(prefix, position)
+    }
+
+
+EVERYTHING = (*SHARING, "--hami-core-enabled", "--block-nvidia-visible-devices")
+
+
+@pytest.mark.parametrize("flags", [SHARING, EVERYTHING], ids=["sharing", "everything"])
+def test_a_container_that_another_webhook_puts_first_does_not_get_the_share(flags):
+    """Else containers would wait for ConfigMaps that nobody makes."""
+    pod = mutated(a_fraction({"name": "main"}, {"name": "side"}), *flags)
+    pod["spec"]["containers"].insert(0, {"name": "proxy"})
+    pod = mutated(pod, *flags)
+    proxy, main, side = pod["spec"]["containers"]
+    assert "valueFrom" in env_of(main)[VISIBLE]
+    assert not any("valueFrom" in each for other in (proxy, side) for each in other.get("env", []))
+    assert not any("envFrom" in other for other in (proxy, side))
+    named, written = config_maps_of(pod)
+    assert named == written
+    assert pod["metadata"]["annotations"]["gpu-fraction-container-name"] == "main"
+    request = AdmissionRequest(uid="u", operation="CREATE", namespace="team", object=pod)
+    response = handlers(AdmissionSettings.parse(list(flags)))[VALIDATE_POD](request)
+    assert response.allowed, response.message
+    assert mutated(pod, *flags) == pod
+
+
+def test_a_named_init_container_that_is_moved_keeps_the_share():
+    named = {"gpu-fraction-container-name": "load"}
+    pod = mutated(a_fraction(init=[{"name": "load"}], extra=named), *SHARING)
+    pod["spec"]["initContainers"].insert(0, {"name": "proxy"})
+    pod = mutated(pod, *SHARING)
+    assert "env" not in pod["spec"]["initContainers"][0]
+    named, written = config_maps_of(pod)
+    assert named == written
+
+
+def test_another_that_reads_what_the_first_container_will_get_does_not_get_it_instead():
+    side = {"name": "side", "envFrom": [{"configMapRef": {"name": "mine-0-evar"}}]}
+    pod = mutated(a_fraction({"name": "main"}, side, extra={"runai/shared-gpu-configmap": "mine"}), *SHARING)
+    assert VISIBLE in env_of(pod["spec"]["containers"][0])
+    assert "env" not in pod["spec"]["containers"][1]
+    assert "gpu-fraction-container-name" not in pod["metadata"]["annotations"]
+
+
+def test_others_that_read_what_a_moved_container_got_read_it_still():
+    reads = {"name": "PART", "valueFrom": {"configMapKeyRef": {"name": "mine-0", "key": "GPU_PORTION"}}}
+    own = {"configMapRef": {"name": "mine-2"}}
+    side = {"name": "side", "env": [reads], "envFrom": [own]}
+    pod = mutated(a_fraction({"name": "main"}, side, extra={"runai/shared-gpu-configmap": "mine"}), *SHARING)
+    pod["spec"]["containers"].insert(0, {"name": "proxy"})
+    side = mutated(pod, *SHARING)["spec"]["containers"][2]
+    assert side["env"][0]["valueFrom"]["configMapKeyRef"] == {"name": "mine-1", "key": "GPU_PORTION"}
+    assert side["envFrom"] == [own]
 
 
 def test_a_pod_without_a_share_is_left_alone():
