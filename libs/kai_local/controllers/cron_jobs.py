@@ -67,12 +67,31 @@ def _schedule(cron_job: Workload) -> Previous | None:
         _log.warning("schedule not understood", cron_job=cron_job.key, error=str(error))
         return None
 
-    def previous(now: float) -> float:
-        offset = datetime.fromtimestamp(now, UTC).astimezone(zone).utcoffset()
-        shift = offset.total_seconds() if offset is not None else 0.0
-        return schedule.previous(now + shift) - shift
+    return lambda now: _last_due(schedule, zone, now)
 
-    return previous
+
+def _last_due(schedule: CronSchedule, zone: ZoneInfo, now: float) -> float:
+    """The last time, at or before ``now``, at which clocks in the zone showed a time of the schedule.
+
+    In the second pass of a repeated hour they have shown more than they do now, in the first.
+    """
+    local = datetime.fromtimestamp(now, zone)
+    wall = local.replace(tzinfo=UTC, fold=0).timestamp()
+    repeated = local.replace(fold=1).timestamp() - local.replace(fold=0).timestamp()
+    return max(_last_shown(schedule, zone, start, now) for start in {wall, wall + repeated})
+
+
+def _last_shown(schedule: CronSchedule, zone: ZoneInfo, wall: float, now: float) -> float:
+    """As :func:`_last_due`, of what clocks show up to ``wall``, which is in seconds as if it were UTC."""
+    while True:
+        wall = schedule.previous(wall)
+        shown = datetime.fromtimestamp(wall, UTC)
+        for fold in (1, 0):
+            time = shown.replace(tzinfo=zone, fold=fold).timestamp()
+            # What is left out where clocks are put forward is never shown.
+            if time <= now and datetime.fromtimestamp(time, zone).replace(tzinfo=UTC, fold=0) == shown:
+                return time
+        wall -= _MINUTE
 
 
 def _next(previous: Previous, now: float) -> float:
