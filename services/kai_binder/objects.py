@@ -25,6 +25,7 @@ class WatchedStatus(ApiStruct):
 
     phase: str = ""
     conditions: list[Condition] | None = None
+    extended_resource_claim_status: Json | None = None
 
 
 class WatchedPod(ApiObject):
@@ -40,10 +41,12 @@ class WatchedPod(ApiObject):
 
     @property
     def has_claims(self) -> bool:
-        """Whether volumes or devices are to be claimed for it."""
+        """Whether volumes or devices are to be claimed for it, or devices were by an earlier attempt."""
         volumes = self.spec.volumes or ()
-        return bool(self.spec.resource_claims) or any(
-            claim_name(volume, self.metadata.name) is not None for volume in volumes
+        return (
+            bool(self.spec.resource_claims)
+            or self.status.extended_resource_claim_status is not None
+            or any(claim_name(volume, self.metadata.name) is not None for volume in volumes)
         )
 
 

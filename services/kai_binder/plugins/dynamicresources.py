@@ -37,8 +37,12 @@ class DynamicResources:
         self._timeout = timeout
 
     def concerns(self, work: Work) -> bool:
-        """Pods with claims, and decisions with an allocation for extended resources."""
-        return bool(work.pod.spec.resource_claims) or work.decision.extended_claim is not None
+        """Pods with claims, and decisions with an allocation for extended resources, now or before."""
+        return (
+            bool(work.pod.spec.resource_claims)
+            or work.decision.extended_claim is not None
+            or _has_extended(work.pod)
+        )
 
     async def pre_bind(self, work: Work) -> None:
         """Write all allocations, and wait for devices that are brought to the node."""
@@ -62,6 +66,8 @@ class DynamicResources:
             claims.append(await self._allocate(res, work.pod, name, item.get("allocation")))
         if work.decision.extended_claim is not None:
             claims.append(await self._allocate_extended(res, work.pod, work.decision.extended_claim))
+        elif _has_extended(work.pod):  # of an attempt on another node: the kubelet would wait for its devices
+            await self._remove_extended(res, work.pod)
         return claims
 
     async def _again(self, res: Resource, claim: Json) -> Json:
@@ -165,10 +171,10 @@ class DynamicResources:
 
     async def _remove_extended(self, res: Resource, pod: Pod) -> None:
         claim = await self._find_extended(res, pod)
-        if claim is None:
-            return
-        await self._discard(res, pod, claim)
-        await self._set_pod_status(pod, None)
+        if claim is not None:
+            await self._discard(res, pod, claim)
+        if claim is not None or _has_extended(pod):
+            await self._set_pod_status(pod, None)
 
     async def _discard(self, res: Resource, pod: Pod, claim: Json) -> None:
         name, namespace = claim["metadata"]["name"], pod.metadata.namespace
@@ -198,6 +204,11 @@ class DynamicResources:
         except errors.NotFound:
             if status is not None:
                 raise
+
+
+def _has_extended(pod: Pod) -> bool:
+    """Whether its status names a claim for its extended resources."""
+    return pod.status.extended_resource_claim_status is not None
 
 
 def claim_name(pod: Pod, name: str) -> str:

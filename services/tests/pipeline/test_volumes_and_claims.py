@@ -499,6 +499,28 @@ async def test_a_claim_of_an_attempt_that_asked_for_something_else_is_made_anew(
     assert len(set(names)) == 3
 
 
+async def test_a_claim_of_an_earlier_attempt_goes_where_a_device_plugin_offers_the_same(cluster):
+    """That attempt was dropped with its binder, and the kubelet would wait for the claim for ever."""
+    await cluster.node("n1")
+    await cluster.pod("p")
+    plugin = DynamicResources(cluster.client, timeout=10)
+    await plugin.pre_bind(await work(cluster, "p", extended_claim=for_extended(("a", 1))))
+    async with cluster.scheduler(), cluster.binder():
+        assert await cluster.bound("p") == ["n1"]
+    assert await cluster.client.list(RESOURCE_CLAIMS, namespace="default") == []
+    assert "extendedResourceClaimStatus" not in (await cluster.get("p"))["status"]
+
+
+async def test_a_claim_that_the_status_of_a_pod_names_falsely_stays(cluster):
+    await a_resource_claim(cluster)
+    await cluster.pod("p")
+    patch = {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "gpu", "requestMappings": []}}}
+    await cluster.client.patch(PODS, "p", patch, namespace="default", subresource="status")
+    await DynamicResources(cluster.client, timeout=10).pre_bind(await work(cluster, "p"))
+    await cluster.client.get(RESOURCE_CLAIMS, "gpu", namespace="default")
+    assert "extendedResourceClaimStatus" not in (await cluster.get("p"))["status"]
+
+
 async def test_who_was_decided_to_have_other_devices_than_the_claim_has_is_not_bound(cluster):
     await a_resource_claim(cluster)
     await cluster.pod("a", **with_device())
