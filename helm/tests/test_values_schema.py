@@ -213,12 +213,12 @@ def leaves(properties, above=""):
 
 
 def test_certificates_last_no_longer_than_a_duration_may(helm):
-    values = ("validDays", "renewAfterDays", "authorityValidDays")
-    longest = helm.chart(values={"certificates": dict.fromkeys(values, 36500)})
-    read_config(longest.one("Config", "kai-config"))
-    result = helm.template(values={"certificates": dict.fromkeys(values, 36501)})
+    longest = {"validDays": 106_750, "authorityValidDays": 106_751}
+    found = helm.chart(values={"certificates": {**longest, "renewAfterDays": 10**6}})
+    read_config(found.one("Config", "kai-config"))
+    result = helm.template(values={"certificates": {value: days + 1 for value, days in longest.items()}})
     assert result.returncode != 0
-    assert [value for value in values if f"certificates.{value}" in result.stderr] == [*values]
+    assert [value for value in longest if f"certificates.{value}" in result.stderr] == [*longest]
 
 
 def test_every_value_of_the_original_is_known():

@@ -35,6 +35,8 @@ class VerdictBook:
         self._news: dict[str, Heard] = {}
         #: Groups on which the insight that speaks now has said nothing yet, and since when it could have.
         self._unconfirmed: dict[str, float] = {}
+        #: What was taken back since nobody had said it again: no news if somebody does after all.
+        self._taken_back: dict[str, GroupVerdict] = {}
         self._heard_at = self._clock()
         self._silent = False
         #: When the first one began to speak, if one has.
@@ -53,6 +55,7 @@ class VerdictBook:
             before = self._known.get(verdict.pod_group)
             if before == verdict:
                 continue
+            before = before or self._taken_back.pop(verdict.pod_group, None)
             if before is None or (before.uid, before.verdict, before.code) != (
                 verdict.uid,
                 verdict.verdict,
@@ -81,6 +84,8 @@ class VerdictBook:
         late = [group for group, since in self._unconfirmed.items() if now - since >= SILENCE_SECONDS]
         for group in late:
             del self._unconfirmed[group]
+            if (verdict := self._known[group]) is not None:
+                self._taken_back[group] = verdict
             self._known[group] = None
             self._news.pop(group, None)
         settles = not self._settled and self._begun_at is not None and now - self._begun_at >= SILENCE_SECONDS
@@ -93,6 +98,7 @@ class VerdictBook:
         self._known.clear()
         self._news.clear()
         self._unconfirmed.clear()
+        self._taken_back.clear()
         return not before
 
     def _doubt(self) -> None:
@@ -115,6 +121,7 @@ class VerdictBook:
         self._known.pop(group, None)
         self._news.pop(group, None)
         self._unconfirmed.pop(group, None)
+        self._taken_back.pop(group, None)
 
     def take_news(self, group: WatchedGroup) -> Heard | None:
         """Whether there is another verdict on it, or another reason, since this was last asked."""

@@ -20,6 +20,10 @@ def a_config(**spec):
     }
 
 
+#: Of insight, which does not unless it is said.
+RUNS = {"service": {"enabled": True}}
+
+
 def problems(**spec):
     """What is told of a Config, by field."""
     with pytest.raises(InvalidSpec) as caught:
@@ -321,9 +325,9 @@ def test_what_cannot_be_used_is_told_with_what_to_write(spec, field, part):
             {"queueController": {"controllerService": {"webhook": {"targetPort": 8081}}}},
             {"targetPort": "the port of its probes"},
         ),
-        ({"insight": {"grpcPort": 9092}}, {"grpcPort": "httpPort"}),
-        ({"insight": {"grpcPort": 8081, "httpPort": 0}}, {"grpcPort": "the port of its probes"}),
-        ({"insight": {"httpPort": 8080}}, {"httpPort": "the port of its metrics"}),
+        ({"insight": {**RUNS, "grpcPort": 9092}}, {"grpcPort": "httpPort"}),
+        ({"insight": {**RUNS, "grpcPort": 8081, "httpPort": 0}}, {"grpcPort": "the port of its probes"}),
+        ({"insight": {**RUNS, "httpPort": 8080}}, {"httpPort": "the port of its metrics"}),
     ],
 )
 def test_a_port_is_of_one_thing(spec, told):
@@ -331,6 +335,10 @@ def test_a_port_is_of_one_thing(spec, told):
     assert found.keys() == told.keys()
     for field, other in told.items():
         assert f"as {other} is" in found[field]
+
+
+def test_ports_of_what_does_not_run_may_be_the_same():
+    assert read_config(a_config(insight={"httpPort": 8080})).insight.http_port == 8080
 
 
 def test_metrics_and_probes_may_share_a_port():

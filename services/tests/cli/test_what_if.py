@@ -147,6 +147,7 @@ def test_a_manifest_runs_in_the_place_of_others(ask):
 
 
 QUEUE = "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: more}"
+TOPOLOGY = "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: racks}\nspec: {levels: []}"
 OF_TEAM = JOB.replace("name: new", "name: there\n  namespace: team")
 
 
@@ -158,6 +159,7 @@ OF_TEAM = JOB.replace("name: new", "name: there\n  namespace: team")
         ([JOB, OF_TEAM], ["-n", "team"], " -n team"),
         ([OF_TEAM], [], ""),
         ([OF_TEAM, QUEUE], [], ""),
+        ([OF_TEAM, TOPOLOGY], [], ""),
     ],
 )
 def test_manifests_are_applied_where_they_were_tried(ask, tmp_path, manifests, arguments, said):

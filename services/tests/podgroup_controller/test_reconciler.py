@@ -1178,6 +1178,7 @@ async def test_a_verdict_of_which_the_next_insight_knows_nothing_stands_for_five
         world.insight(SCARCE)
         await world.heartbeats(600)
     assert world.shown == OWN
+    assert [event[4] for event in world.recorder.events if event[0] == "PodGroup"] == [OWN]
 
 
 async def test_a_verdict_that_the_next_insight_finds_as_well_stands_all_the_time(build):

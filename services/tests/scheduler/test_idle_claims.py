@@ -54,6 +54,24 @@ async def test_a_claim_that_is_not_given_back_keeps_no_other(failure):
     assert any(each["log_level"] == "warning" for each in logs)
 
 
+async def test_of_very_many_claims_a_few_are_asked_for_at_once(monkeypatch):
+    claims, asking, most = Claims(), 0, 0
+    get = claims.get
+
+    async def slow(*args, **more):
+        nonlocal asking, most
+        asking += 1
+        most = max(most, asking)
+        await asyncio.sleep(0.5)
+        asking -= 1
+        return await get(*args, **more)
+
+    monkeypatch.setattr(claims, "get", slow)
+    await idle_claims.give_back(claims, idle(*(f"n{number}" for number in range(1000))))
+    assert most < 100
+    assert len(claims.given_back) >= 90
+
+
 async def test_who_is_not_known_any_more_is_told_so():
     claims = Claims(a=errors.Unauthorized("who?", status=401))
     with pytest.raises(errors.Unauthorized):

@@ -442,9 +442,10 @@ class InsightSpec(Fields):
         return self.persistence.enabled and not self.external_secret.name
 
     def check(self, at: Place) -> None:
-        """Each is on a port of its own; a file has one writer, and needs room."""
-        _apart(at, "grpcPort", self.grpc_port, {**_SCRAPED, **_PROBED, "httpPort": self.http_port})
-        _apart(at, "httpPort", self.http_port, {**_SCRAPED, **_PROBED})
+        """Each is on a port of its own, where it runs; a file has one writer, and needs room."""
+        if self.service.enabled:
+            _apart(at, "grpcPort", self.grpc_port, {**_SCRAPED, **_PROBED, "httpPort": self.http_port})
+            _apart(at, "httpPort", self.http_port, {**_SCRAPED, **_PROBED})
         if self.external_secret.name:
             return
         if self.replicas is not None and self.replicas > 1:
