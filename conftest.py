@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -23,6 +24,10 @@ from kai_local.real import binaries
 
 # Here, as tests of more than one folder import it.
 pytest.register_assert_rewrite("libs.tests.engine.builders")
+
+# How long an example takes is a matter of what else the machine does.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 #: A test that takes so many times as long as one wait may take is taken to hang.
 _HANGING = 5

@@ -217,7 +217,6 @@ def fuzz(test: Any = None, *, share: float = 1.0, worlds: st.SearchStrategy[Any]
     examples = max(int(EXAMPLES * share), 1)
     return settings(
         max_examples=examples,
-        deadline=None,
         derandomize=not SEED,
         print_blob=True,
         report_multiple_bugs=False,

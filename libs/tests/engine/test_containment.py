@@ -376,7 +376,7 @@ def poisoned(key: str, where: str):
         yield
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(world=WORLDS, where=st.sampled_from(sorted(PLACES)), data=st.data())
 def test_others_are_decided_about_as_in_the_world_without_the_poisoned_job(world, where, data) -> None:
     held = {each.annotations.get("pod-group-name") for each in world.pods if each.spec.node_name}

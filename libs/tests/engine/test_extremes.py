@@ -78,7 +78,7 @@ def a_member(rng: random.Random, name: str, group: str) -> Pod:
     return pod
 
 
-@settings(max_examples=int(os.environ.get("KAI_FUZZ_EXAMPLES", "25")), deadline=None)
+@settings(max_examples=int(os.environ.get("KAI_FUZZ_EXAMPLES", "25")))
 @given(seed=st.integers(0, 2**32))
 def test_values_at_their_bounds_fail_nothing(seed: int) -> None:
     state = at_the_bounds(random.Random(seed))

@@ -278,7 +278,7 @@ _STEP = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(_STEP, max_size=12))
 def test_whatever_changes_only_those_are_shut_out_whom_the_rule_shuts_out(steps):
     state = a_shared_node(a_queue("top"), a_queue("leaf", parent="top", gpu=4))

@@ -127,7 +127,7 @@ def test_the_same_seed_has_the_same_answer(seed: int) -> None:
     assert first.seconds != forecast(a_state(*things), learned, seed=seed + 1).seconds
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_where_runtimes_are_known_it_is_what_then_happens(seed: int) -> None:
     """And the early quantile is never after the late one, also where they are not."""

@@ -185,7 +185,7 @@ RELAY = [
 ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(bursts=LIVES)
 @example(bursts=RELAY)
 async def test_nothing_is_lost_sent_twice_overtaken_or_too_much(bursts):
@@ -194,7 +194,7 @@ async def test_nothing_is_lost_sent_twice_overtaken_or_too_much(bursts):
     life.check()
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(writes=st.lists(WRITES, min_size=100, max_size=200))
 async def test_it_holds_where_far_more_comes_than_there_is_room_for(writes):
     life = Life()

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deadlines import within
@@ -79,7 +79,6 @@ class Work:
                 self.start()
 
 
-@settings(deadline=None)
 @given(deeds=st.lists(DEEDS, min_size=10, max_size=30), calls=st.lists(CALLS, min_size=10, max_size=10))
 async def test_nothing_that_was_added_is_forgotten_or_done_by_two_at_once(deeds, calls):
     work = Work(calls)

@@ -208,7 +208,7 @@ _ODD = (
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seed=st.integers(0, 2**32), at_once=st.sampled_from([1, 3, 256]))
 def test_a_cluster_is_loaded_as_if_all_had_come_one_by_one(seed: int, at_once: int) -> None:
     rng = random.Random(seed)

@@ -134,7 +134,7 @@ def test_nothing_that_is_written_on_a_pod_later_changes_what_it_holds(name, chan
         assert charged(settled(state)) == FAIR
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(data=st.data())
 def test_no_sequence_of_changes_frees_a_part_of_a_device(data):
     objects = {(kind, obj.key): obj for kind, obj in three_tenants()}

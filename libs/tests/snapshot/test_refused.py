@@ -186,7 +186,7 @@ def test_one_malformed_slice_does_not_spoil_the_nodes_that_come_after_it() -> No
     assert gpus_idle(state) == 8
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 @given(seed=st.integers(0, 2**32))
 def test_counting_anew_finds_what_was_known(seed: int) -> None:
     rng = random.Random(seed)

@@ -99,7 +99,7 @@ def add_special_work(state: ClusterState, rng: random.Random) -> None:
     state.apply(Kind.POD, observed)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 @given(world=WORLDS, number=st.integers(0, 2**32))
 def test_a_snapshot_of_any_cluster_survives_the_round_trip(world: World, number: int) -> None:
     state, engine = world.state(), Engine()

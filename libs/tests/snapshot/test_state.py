@@ -116,7 +116,7 @@ def test_two_pods_of_one_uid_are_two_pods(gone: tuple[str, str], at_once: bool) 
     assert not state.faults
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
 def test_any_interleaving_of_events_ends_equal_to_a_fresh_build(seed: int) -> None:
     rng = random.Random(seed)
@@ -154,7 +154,7 @@ def test_any_interleaving_of_events_ends_equal_to_a_fresh_build(seed: int) -> No
     assert _sums(state) == _sums(rebuilt)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
 def test_what_is_loaded_at_once_is_charged_as_if_it_had_come_one_by_one(seed: int) -> None:
     rng = random.Random(seed)

@@ -127,7 +127,7 @@ UPDATES = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(BATCHES)
 def test_a_batch_of_decisions_survives_the_wire(batch):
     message = decision_pb2.DecisionBatch.FromString(encode_batch(batch).SerializeToString())
@@ -170,14 +170,14 @@ def test_the_order_of_service_survives_the_wire(line):
         decode_service_order(message)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(UPDATES)
 def test_a_session_update_survives_the_wire(update):
     message = session_pb2.WatchSessionsResponse.FromString(encode_update(update).SerializeToString())
     assert decode_update(message) == update
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     BATCHES.filter(lambda batch: batch.assignments), st.sampled_from(["pod_uids", "gpu_count", "gpu_portion"])
 )

@@ -94,7 +94,7 @@ def suffices(needs, devices):
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_WORLDS)
 def test_every_scaling_pod_has_a_cause(world):
     waiting, scaling = set_up(world)
@@ -111,7 +111,7 @@ def test_every_scaling_pod_has_a_cause(world):
     assert len(stand_for) == len(set(stand_for))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_WORLDS)
 def test_there_are_never_more_than_needed(world):
     waiting, scaling = set_up(world)
@@ -123,7 +123,7 @@ def test_there_are_never_more_than_needed(world):
             assert not suffices(needs, others)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_WORLDS)
 def test_there_are_enough_unless_one_went_a_short_time_ago(world):
     waiting, scaling = set_up(world)
@@ -136,7 +136,7 @@ def test_there_are_enough_unless_one_went_a_short_time_ago(world):
     assert enough or (waits and adjustment.again_in is not None)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_WORLDS)
 def test_once_carried_out_nothing_is_left_to_do(world):
     waiting, scaling = set_up(world)
@@ -146,7 +146,7 @@ def test_once_carried_out_nothing_is_left_to_do(world):
     assert (again.create, again.remove) == ((), ())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_WORLDS)
 def test_names_are_taken_once(world):
     waiting, scaling = set_up(world)

@@ -478,7 +478,6 @@ def some_runs(number):
     return lambda test: seed(SEED * 1_000_000 + number)(
         settings(
             max_examples=A_BATCH,
-            deadline=None,
             database=None,
             print_blob=True,
             report_multiple_bugs=False,

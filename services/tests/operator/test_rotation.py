@@ -212,7 +212,7 @@ def test_a_time_that_is_none_does_not_keep_a_certificate_from_being_renewed(firs
     assert third.held["server-tls"].pair == second.held["server-tls"].following
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=3, max_size=25),
     lags=st.lists(st.integers(0, 5), min_size=4, max_size=4),

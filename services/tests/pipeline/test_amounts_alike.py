@@ -107,7 +107,7 @@ KNOWN = {
 
 
 @example(pod=KNOWN)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(pod=pods())
 def test_a_pod_that_runs_is_counted_alike_by_all(pod: dict[str, Any]) -> None:
     by_scheduler = charged(pod)
@@ -122,7 +122,7 @@ def test_what_is_known_of_sidecars_and_overhead_is_in_all_of_them() -> None:
     assert charged(KNOWN) == (4500, 0, 100)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(pod=pods())
 def test_a_node_is_added_for_what_the_scheduler_would_charge(pod: dict[str, Any]) -> None:
     """Beside the devices, of which a pod that waits for a part asks for whole ones there."""

@@ -33,7 +33,7 @@ OPTIONS = GroupingOptions()
 
 
 @given(case=st.sampled_from([case.values[0] for case in CASES]), seed=st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 async def test_a_manifest_with_a_wrong_value_anywhere_never_crashes(case, seed):
     bodies = copy.deepcopy(case["objects"])
     chosen = random.Random(seed)

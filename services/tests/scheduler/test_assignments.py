@@ -317,7 +317,7 @@ def state_of(changes):
     return codec.cut(state).digest
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(deeds=st.lists(st.tuples(st.sampled_from(DEEDS), st.sampled_from(KEYS[:2])), max_size=60))
 def test_in_whatever_order_all_is_heard_the_state_is_that_in_which_pods_said_so_from_the_start(deeds):
     world = World()

@@ -474,5 +474,5 @@ class AnyOrder(RuleBasedStateMachine):
         assert len(self.dispatcher) == 0
 
 
-AnyOrder.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
 TestAnyOrder = AnyOrder.TestCase

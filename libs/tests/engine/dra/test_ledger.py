@@ -520,7 +520,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(steps, steps)
 def test_undo_brings_back_every_claim_and_device(before, after):
     """And no device is ever held by two claims that are not releasing."""

@@ -154,7 +154,7 @@ queues_strategy = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(queues_strategy, st.sampled_from([0, 0.5, 1, 3, 10, 17.25, 100]), st.sampled_from([0, 0.5, 1, 4]))
 def test_no_queue_gets_more_than_it_can_use_nor_less_than_it_deserves(queues, total, k):
     shares = shares_of(queues, total, k=k)
@@ -167,7 +167,7 @@ def test_no_queue_gets_more_than_it_can_use_nor_less_than_it_deserves(queues, to
     assert sum(shares) <= max(total, promised) + 1e-9
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(queues_strategy, st.sampled_from([1, 3, 10, 17.25]), st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_does_not_matter(queues, total, random):
     shares = shares_of(queues, total)
@@ -196,7 +196,7 @@ ROUNDED = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(queues_strategy, st.sampled_from([1, 3, 10, 17.25]), st.sampled_from([0, 1, 4]))
 @example(ROUNDED, 3, 0)
 def test_many_divisions_at_once_equal_each_alone(queues, total, k):

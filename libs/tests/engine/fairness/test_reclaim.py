@@ -174,7 +174,7 @@ chunks = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(chunks, st.data())
 def test_undo_is_exact_and_adding_again_judges_the_same(victims, data):
     held = data.draw(st.lists(st.sampled_from([0, 0.3, 1, 2.7, 4]), min_size=6, max_size=6))

@@ -99,7 +99,7 @@ def step(statement: Statement, state: ClusterState, rng: random.Random) -> None:
         statement.pipeline(task, where, groups=devices)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(number=st.integers(0, 2**32), steps=st.lists(st.integers(0, 20), min_size=1, max_size=5))
 def test_a_rollback_restores_what_was_at_the_checkpoint(number: int, steps: list[int]) -> None:
     state, rng = all_sorts(), random.Random(number)
@@ -119,7 +119,7 @@ def test_a_rollback_restores_what_was_at_the_checkpoint(number: int, steps: list
     state.check()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(number=st.integers(0, 2**32), steps=st.integers(1, 40))
 def test_what_was_allocated_can_wait_instead_and_be_taken_back_all_the_same(number: int, steps: int) -> None:
     state, rng = all_sorts(), random.Random(number)
@@ -168,7 +168,7 @@ class Places(Tracker):
         del self.log[mark:]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(number=st.integers(0, 2**32), steps=st.integers(1, 40))
 def test_trackers_know_who_is_where_whatever_waits_instead(number: int, steps: int) -> None:
     state, rng = all_sorts(), random.Random(number)

@@ -122,7 +122,7 @@ shapes = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(rows, st.lists(st.tuples(shapes, st.integers(1, 9)), max_size=6), shapes)
 def test_compiled_and_numpy_agree_and_no_placement_gains(free, counts, request):
     pytest.importorskip("numba")

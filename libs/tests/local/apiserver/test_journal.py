@@ -7,7 +7,7 @@ import aiohttp
 import msgspec
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deadlines import within
@@ -47,7 +47,6 @@ writes = st.lists(
 )
 
 
-@settings(deadline=None)  # it writes to a disk that others use
 @given(
     writes=writes, compact_from=st.sampled_from([1, 500, 10_000_000]), restarts=st.sets(st.integers(0, 59))
 )
