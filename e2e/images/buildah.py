@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -26,7 +27,7 @@ class Buildah:
     """One store of images, in a folder.
 
     Containers have no network of their own and see the whole file system of their image (``chroot``), which
-    needs no runtime for containers, and root.
+    needs no runtime for containers, and root. Several processes may build in it at a time.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,6 +43,9 @@ class Buildah:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "policy.json").write_text(json.dumps(_POLICY))
         (folder / "registries.conf").write_text("")
+        #: Held by whoever uses the store, until his process ends; alone by who clears it away.
+        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def call(self, command: str, *arguments: str, seconds: float = 120.0, text: str = "") -> str:
         """What a command printed; ``text`` is its input.
@@ -77,11 +81,20 @@ class Buildah:
     def forget_layers(self, *, beyond: int) -> None:
         """Remove what earlier builds left, where that is more than so many layers: the next one begins anew.
 
-        Fewer are kept, as they make the next build quick.
+        Fewer are kept, as they make the next build quick. While others use the store all are kept: layers
+        of what is being built have no name, either.
         """
         found = json.loads(self.call("images", "--all", "--json") or "[]") or []
-        if sum(not each.get("names") for each in found) > beyond:
-            self.call("rmi", "--prune", seconds=_PRUNE_SECONDS)
+        if sum(not each.get("names") for each in found) <= beyond:
+            return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(self._lock, fcntl.LOCK_SH)  # who asks in vain holds it no more
+            return
+        self.call("rm", "--all")  # containers of builds that were cut off would keep their layers
+        self.call("rmi", "--prune", seconds=_PRUNE_SECONDS)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def mebibytes(self, image: str) -> float:
         """What an image takes in the store, with all its layers."""
