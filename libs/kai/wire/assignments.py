@@ -11,7 +11,7 @@ from kai.model import names
 from kai.model.ids import PodUid
 from kai.wire.channel import TlsFiles
 from kai.wire.errors import MalformedMessage
-from kai.wire.following import follow
+from kai.wire.following import follow, one_by_one
 from kai.wire.permissions import Role
 from kai.wire.v1 import assignment_pb2 as pb
 from kai.wire.v1.assignment_pb2_grpc import AssignmentServiceStub
@@ -94,19 +94,13 @@ async def watch_assignments(
         KubeError: the Lease cannot be followed any more (our credentials are refused).
     """
 
-    async def read(messages: AsyncIterator[pb.Assignments]) -> AsyncIterator[AssignmentNews]:
-        anew = True
-        async for message in messages:
-            yield decode_assignments(message, anew=anew)
-            anew = False
-
     async for news in follow(
         client,
         lease_name=names.POD_GROUPER_LEASE,
         namespace=namespace,
         tls=tls,
         ask=lambda channel: AssignmentServiceStub(channel).WatchAssignments(pb.WatchAssignmentsRequest()),
-        read=read,
+        read=one_by_one(decode_assignments),
         what="assignments",
         longest_pause=2.0,
         server=Role.POD_GROUPER,

@@ -23,6 +23,18 @@ T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 
+def one_by_one(decode: Callable[..., T]) -> Callable[[AsyncIterator[Any]], AsyncIterator[T]]:
+    """Reads a stream message by message: ``decode(message, anew=…)``, which is true of the first one."""
+
+    async def read(messages: AsyncIterator[Any]) -> AsyncIterator[T]:
+        anew = True
+        async for message in messages:
+            yield decode(message, anew=anew)
+            anew = False
+
+    return read
+
+
 async def follow(
     client: KubeClient,
     *,

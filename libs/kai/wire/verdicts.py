@@ -11,7 +11,7 @@ from kai.model import names
 from kai.model.ids import PodGroupKey
 from kai.model.verdicts import GroupVerdict
 from kai.wire.channel import TlsFiles
-from kai.wire.following import follow
+from kai.wire.following import follow, one_by_one
 from kai.wire.permissions import Role
 from kai.wire.v1 import verdict_pb2 as pb
 from kai.wire.v1.verdict_pb2_grpc import VerdictServiceStub
@@ -74,19 +74,13 @@ async def watch_verdicts(
         KubeError: the Lease cannot be followed any more (our credentials are refused).
     """
 
-    async def read(messages: AsyncIterator[pb.Verdicts]) -> AsyncIterator[VerdictNews]:
-        anew = True
-        async for message in messages:
-            yield decode_verdicts(message, anew=anew)
-            anew = False
-
     async for news in follow(
         client,
         lease_name=names.INSIGHT_LEASE,
         namespace=namespace,
         tls=tls,
         ask=lambda channel: VerdictServiceStub(channel).WatchVerdicts(pb.WatchVerdictsRequest()),
-        read=read,
+        read=one_by_one(decode_verdicts),
         what="verdicts",
         longest_pause=15.0,
         server=Role.INSIGHT,

@@ -1,14 +1,11 @@
 """What a pod-grouper tells of groups is heard as it was said, by whoever follows who leads."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
-import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from deadlines import eventually, within
-from kai.kube.leases import Leader
+from deadlines import eventually
 from kai.model.ids import PodUid
 from kai.wire import following
 from kai.wire.assignments import (
@@ -19,12 +16,12 @@ from kai.wire.assignments import (
     watch_assignments,
 )
 from kai.wire.errors import MalformedMessage
-from kai.wire.serving import serve
 from kai.wire.v1 import assignment_pb2 as pb
 from kai.wire.v1.assignment_pb2_grpc import (
     AssignmentServiceServicer,
     add_AssignmentServiceServicer_to_server,
 )
+from libs.tests.wire.speaking import Speaker
 from libs.tests.wire.test_sessions import Lease
 
 
@@ -52,47 +49,12 @@ def test_an_assignment_that_leaves_something_out_is_told_by_pod_and_field(field)
         decode_assignments(message)
 
 
-class Grouper(AssignmentServiceServicer):
-    """Says some things, and keeps the stream until it is told to end it."""
-
-    def __init__(self, *messages):
-        self.messages = messages
-        self.end = asyncio.Event()
-
-    async def WatchAssignments(self, request, context):
-        for message in self.messages:
-            yield message
-        await self.end.wait()
-        self.end.clear()
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
-
-    @asynccontextmanager
-    async def serving(self):
-        register = lambda server: add_AssignmentServiceServicer_to_server(self, server)  # noqa: E731
-        async with serve("127.0.0.1:0", [register], grace_seconds=0) as port:
-            yield Leader("g", f"127.0.0.1:{port}", 1)
-
-
-@pytest.mark.integration
-async def test_each_stream_begins_anew_and_only_its_first_message_says_so(monkeypatch):
-    told = AssignmentNews(told=tuple(map(an_assignment, range(2001))))
-    grouper = Grouper(*encode_assignments(told))
-    async with grouper.serving() as leader:
-        monkeypatch.setattr(following, "LeaderTracker", Lease(leader))
-        news = watch_assignments(None, namespace="n")
-        async with within("two streams are heard"):
-            first = [await anext(news) for _ in range(2)]
-            grouper.end.set()
-            second = [await anext(news) for _ in range(2)]
-        await news.aclose()
-    assert [each.anew for each in (*first, *second)] == [True, False, True, False]
-    assert sum((each.told for each in second), ()) == told.told
-
-
 @pytest.mark.integration
 async def test_a_message_that_cannot_be_read_is_logged_and_the_stream_begun_anew(monkeypatch):
-    grouper = Grouper(pb.Assignments(told=[pb.Assignment(pod_uid="u")]))
-    async with grouper.serving() as leader:
+    grouper = Speaker(pb.Assignments(told=[pb.Assignment(pod_uid="u")]))
+    async with grouper.serving(
+        AssignmentServiceServicer, add_AssignmentServiceServicer_to_server, "WatchAssignments"
+    ) as leader:
         monkeypatch.setattr(following, "LeaderTracker", Lease(leader))
         news = watch_assignments(None, namespace="n")
         with capture_logs() as logs:
