@@ -36,8 +36,16 @@ BUDGETS: Final = (
     "minJobSearchDuration",
     "maxGeneratorSearchDuration",
 )
-#: Switches of single extension points: the original reads them, and never looks at them.
-_DISABLE: Final = "disable"
+#: Switches of single extension points of a plugin: the original reads them, and never looks at them.
+SWITCHES: Final = (
+    "disableJobOrder",
+    "disableTaskOrder",
+    "disablePreemptable",
+    "disableReclaimable",
+    "disableQueueOrder",
+    "disablePredicate",
+    "disableNodeOrder",
+)
 _UNLIMITED: Final = -1
 A = TypeVar("A", bound=Arguments)
 
@@ -273,8 +281,11 @@ def _check_node_sets(plugins: Sequence[PluginOption]) -> None:
 
 def _plugin(data: Any, where: str, notes: list[str]) -> PluginOption:
     entry = _mapping(data, where)
-    switches = [str(key) for key in entry if str(key).startswith(_DISABLE)]
-    _known({key: None for key in entry if str(key) not in switches}, ("name", "arguments"), where)
+    _known(entry, ("name", "arguments", *SWITCHES), where)
+    switches = [key for key in SWITCHES if key in entry]
+    for key in switches:
+        if not isinstance(entry[key], bool | None):
+            raise ConfigError(f"{where}.{key} is {entry[key]!r}; it must be true or false")
     name = entry.get("name")
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{where}.name is {name!r}; it must be the name of a plugin")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from kai.config import ACTIONS, GENERATORS, EngineParams, SchedulerConfig, installed
+from kai.config import ACTIONS, GENERATORS, SWITCHES, EngineParams, SchedulerConfig, installed
 from kai.config.plugin_table import arguments_of
 from kai.model import duration
 
 _WHERE: Final = "config"
 _KEYS: Final = ("actions", "tiers", "queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets")
-_PLUGIN_KEYS: Final = ("name", "arguments")
+_PLUGIN_KEYS: Final = ("name", "arguments", *SWITCHES)
 #: By key: whose durations it gives, where it gives several.
 _BUDGETS: Final[Mapping[str, tuple[str, ...]]] = {
     "maxActionSearchDuration": ("default", "reclaim", "preempt", "consolidation"),
@@ -94,9 +94,7 @@ def _known_plugins(plugins: list[Any], where: str, notes: list[str]) -> Iterator
         if isinstance(name, str) and spec is None:
             notes.append(f"plugin {name!r} is not known and was left out")
             continue
-        # What disables one of its extension points has no effect in the original either.
-        ignored = [key for key in plugin if key.startswith("disable")] if isinstance(plugin, dict) else []
-        found = _only(plugin, (*_PLUGIN_KEYS, *ignored), where, notes)
+        found = _only(plugin, _PLUGIN_KEYS, where, notes)
         if isinstance(found, dict) and spec is not None and "arguments" in found:
             allowed = arguments_of(spec)
             found["arguments"] = _only(

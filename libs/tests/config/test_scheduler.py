@@ -90,6 +90,18 @@ def one_plugin(name: str, arguments: str = "{}") -> str:
         ("tiers: [{plugin: []}]", "unknown key 'plugin' in tiers[0]; did you mean 'plugins'?"),
         ("tiers: [{plugins: [{name: ray, args: {}}]}]", "unknown key 'args' in tiers[0].plugins[0]"),
         (
+            "tiers: [{plugins: [{name: priority, disabled: true}]}]",
+            "unknown key 'disabled' in tiers[0].plugins[0]; did you mean 'disable",
+        ),
+        (
+            "tiers: [{plugins: [{name: priority, disableQueueOrdr: true}]}]",
+            "unknown key 'disableQueueOrdr' in tiers[0].plugins[0]; did you mean 'disableQueueOrder'?",
+        ),
+        (
+            "tiers: [{plugins: [{name: priority, disableQueueOrder: yes please}]}]",
+            "tiers[0].plugins[0].disableQueueOrder is 'yes please'; it must be true or false",
+        ),
+        (
             "queueDepthPerAction: {reclam: 3}",
             "unknown key 'reclam' in queueDepthPerAction; did you mean 'reclaim'?",
         ),

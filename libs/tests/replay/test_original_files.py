@@ -231,7 +231,7 @@ def test_what_newer_versions_configure_is_left_out_with_a_note():
             {
                 "name": "first",
                 "plugins": [
-                    {"name": "elastic", "weight": 3, "disableJobOrder": True},
+                    {"name": "elastic", "weight": 3, "disableJobOrder": True, "disableTelepathy": True},
                     {"name": "telepathy"},
                     {"name": "gpuspread"},
                 ],
@@ -247,6 +247,7 @@ def test_what_newer_versions_configure_is_left_out_with_a_note():
     assert scene.config.budgets.generator == {"default": 60.0}
     assert [note.split(" is ")[0] for note in scene.notes[:-1]] == [
         "config.tiers[0].name",
+        "config.tiers[0].plugins.disableTelepathy",
         "config.tiers[0].plugins.weight",
         "plugin 'telepathy'",
         "config.scenarioSearchBudgets.maxCycleSearchDuration",
