@@ -44,37 +44,48 @@ _SECONDS: Final = re.compile(r"[0-9]{1,9}")
 _ELSEWHERE: Final = frozenset({"nvfractions"})
 
 
-class _Override(msgspec.Struct, forbid_unknown_fields=True):
+class _Override(msgspec.Struct):
     enabled: bool | None = None
     priority: int | None = None
     arguments: dict[str, str] | None = None
+
+
+_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(_Override))
 
 
 def configure(text: str) -> dict[str, PluginConfig]:
     """The configuration of all plugins, from the JSON of ``--plugins`` over the defaults.
 
     Raises:
-        PluginError: it is not a map of plugins, or names one that we do not have.
+        PluginError: it is not a map of plugins, or names a plugin, a field or an argument that there is not.
     """
     try:
-        given = msgspec.json.decode(text, type=dict[str, _Override]) if text.strip() else {}
+        given = msgspec.json.decode(text, type=dict[str, object]) if text.strip() else {}
     except msgspec.DecodeError as error:
         raise PluginError(
             f'--plugins must be JSON like {{"gpusharing": {{"enabled": true}}}}: {error}'
         ) from error
     configs = dict(_DEFAULTS)
-    for name, override in given.items():
+    for name, said in given.items():
+        override = _override(name, said)
         if name in _ELSEWHERE and override.enabled is False:
             continue
         _check_names(name, override)
-        changes = {
-            key: value
-            for key in ("enabled", "priority", "arguments")
-            if (value := getattr(override, key)) is not None
-        }
+        changes = {key: value for key in _FIELDS if (value := getattr(override, key)) is not None}
         configs[name] = replace(configs[name], **changes)
     _check_hamicore(configs)
     return configs
+
+
+def _override(name: str, said: object) -> _Override:
+    """What is said of a plugin."""
+    for key in said if isinstance(said, dict) else ():
+        if key not in _FIELDS:
+            raise PluginError(f"--plugins: {name}: {spelling.unknown('field', key, _FIELDS)}")
+    try:
+        return msgspec.convert(said, _Override)
+    except msgspec.ValidationError as error:
+        raise PluginError(f"--plugins: {name}: {error}") from error
 
 
 def _check_names(name: str, override: _Override) -> None:

@@ -40,6 +40,26 @@ def test_an_argument_that_a_plugin_does_not_have_is_refused_with_the_nearest_it_
     assert "unknown argument 'bindTimeoutSecs'; did you mean 'bindTimeoutSeconds'?" in str(caught.value)
 
 
+def test_a_field_that_a_plugin_does_not_have_is_refused_with_the_nearest_it_has():
+    with pytest.raises(PluginError) as caught:
+        configure(json.dumps({"gpusharing": {"enabld": True}}))
+    assert "--plugins: gpusharing: unknown field 'enabld'; did you mean 'enabled'?" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"enabled": "yes"}, "Expected `bool | null`, got `str` - at `$.enabled`"),
+        ({"arguments": {"cdiEnabled": True}}, "Expected `str`, got `bool` - at `$.arguments[...]`"),
+        ([], "Expected `object`, got `array`"),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_refused_with_its_plugin(change, told):
+    with pytest.raises(PluginError) as caught:
+        configure(json.dumps({"gpusharing": change}))
+    assert str(caught.value) == f"--plugins: gpusharing: {told}"
+
+
 @pytest.mark.parametrize(
     ("plugins", "longest"),
     [
