@@ -41,6 +41,11 @@ from kai_scheduler.settings import SchedulerSettings
 ROOT: Final = Path(__file__).resolve().parent
 _CHART: Final = "helm/kai-scheduler"
 _FLAGS_HEAD: Final = "FLAGS: Final[dict[str, dict[str, str]]] = {\n"
+#: Of JSON: what opens or closes an object, or could hide that.
+_TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|[{}]')
+_CLOSED: Final = re.compile(r'"additionalProperties": false,(\s+)')
+_NAMES: Final = '"propertyNames": '
+_DECODER: Final = json.JSONDecoder()
 _SAID: Final = "{{/* Written by `make derived`. */}}\n"
 
 
@@ -246,7 +251,10 @@ def _each(names: Iterable[str], definition: str) -> dict[str, Any]:
 
 
 def _properties(definition: str, properties: Mapping[str, Any]) -> Callable[[str], str]:
-    """Puts properties in the place of those of a definition of the chart's schema, each on a line."""
+    """Puts properties in the place of those of a definition of the chart's schema, each on a line.
+
+    Whatever of the schema takes no other keys is to name those that it takes.
+    """
     lines = ",\n".join(f'        "{name}": {_json(each)}' for name, each in properties.items())
 
     def put(text: str) -> str:
@@ -255,9 +263,39 @@ def _properties(definition: str, properties: Mapping[str, Any]) -> Callable[[str
         _, closed, after = rest.partition("\n      }")
         if not (head and opened and closed):
             raise LookupError(f"the schema has no definition {definition!r} with properties")
-        return before + head + own + opened + lines + closed + after
+        return _with_names(before + head + own + opened + lines + closed + after)
 
     return put
+
+
+def _with_names(schema: str) -> str:
+    """The text of a schema in which each object that takes no other keys says which it takes.
+
+    Of ``additionalProperties`` alone helm tells which key is not known, of ``propertyNames`` which are.
+    """
+    written, done, opened = "", 0, []
+    for token in _TOKEN.finditer(schema):
+        if token[0] == "{":
+            opened.append(token.start())
+        elif token[0] == "}":
+            opened.pop()
+        elif closed := _CLOSED.match(schema, token.start()):
+            names = _names(_DECODER.raw_decode(schema, opened[-1])[0])
+            written += schema[done : closed.end()] + (names and f"{names},{closed[1]}")
+            done = closed.end()
+            if schema.startswith(_NAMES, done):
+                _, end = _DECODER.raw_decode(schema, done + len(_NAMES))
+                done = end + len(f",{closed[1]}")
+    return written + schema[done:]
+
+
+def _names(schema: Mapping[str, Any]) -> str:
+    """Which keys an object takes; empty if none."""
+    known = [{"enum": list(schema["properties"])}] if schema.get("properties") else []
+    known += [{"pattern": pattern} for pattern in schema.get("patternProperties", ())]
+    if not known:
+        return ""
+    return f"{_NAMES}{_json(known[0] if len(known) == 1 else {'anyOf': known})}"
 
 
 def _json(value: Any) -> str:

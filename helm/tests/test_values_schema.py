@@ -166,6 +166,44 @@ def test_a_plugin_of_another_package_reaches_the_scheduler_in_its_place(helm):
 
 
 @pytest.mark.parametrize(
+    ("values", "wrong", "known"),
+    [
+        ({"bindr": {"replicas": 1}}, "bindr", "binder"),
+        ({"binder": {"replica": 1}}, "replica", "replicas"),
+        ({"global": {"resourceReservation": {"namspace": "x"}}}, "namspace", "namespace"),
+        ({"scheduler": {"plugins": {"podafinity": {"enabled": False}}}}, "podafinity", "podaffinity"),
+        ({"scheduler": {"plugins": {"proportion": {"arguments": {"kvalue": "2"}}}}}, "kvalue", "kValue"),
+        ({"scheduler": {"args": {"schedul-period": "1s"}}}, "schedul-period", "schedule-period"),
+        ({"binder": {"plugins": {"hamicor": {"enabled": True}}}}, "hamicor", "hamicore"),
+    ],
+)
+def test_a_key_that_is_misspelt_is_refused_with_those_that_are_known(helm, values, wrong, known):
+    result = helm.template(values=values)
+    assert result.returncode != 0
+    assert wrong in result.stderr
+    assert re.search(rf"must be one of .*['\"]{known}['\"]", result.stderr), result.stderr
+
+
+def test_every_section_that_takes_no_other_keys_names_those_it_takes():
+    closed = [each for each in parts(SCHEMA) if each.get("additionalProperties") is False]
+    assert len(closed) > 100
+    for each in closed:
+        takes = [{"enum": list(each["properties"])}] if each.get("properties") else []
+        takes += [{"pattern": pattern} for pattern in each.get("patternProperties", ())]
+        names = each.get("propertyNames", {"anyOf": []})
+        assert names.get("anyOf", [names]) == takes
+
+
+def parts(schema):
+    """All objects of a schema."""
+    if isinstance(schema, dict):
+        yield schema
+    for each in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(each, dict | list):
+            yield from parts(each)
+
+
+@pytest.mark.parametrize(
     ("values", "named"),
     [
         ({"scheduler": {"plugins": {"podafinity": {"enabled": False}}}}, "podafinity"),
