@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+_LIST_SECONDS: Final = 60.0
 _PASSED_ON: Final = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout")
 _CERTIFICATES: Final = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
@@ -38,7 +39,7 @@ def _told() -> Iterator[tuple[str, str]]:
         [sys.executable, "-m", "pip", "config", "list"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=_LIST_SECONDS,
         check=True,
     )
     for line in listed.stdout.splitlines():

@@ -6,7 +6,7 @@ import time
 import pytest
 from prometheus_client import CollectorRegistry
 
-from deadlines import eventually
+from deadlines import eventually, patience
 from kai.session.cache import HISTORY_SECONDS, Head, InFlightDecision, Publication, SessionCache
 from kai.session.errors import CacheUnavailable, Fenced, RedisServerMissing
 from kai.session.publisher import WAITING_AT_MOST, PublisherMetrics, SessionPublisher
@@ -68,7 +68,7 @@ async def test_who_asks_again_and_again_ends_when_cancelled_at_whatever_moment(c
         for _ in range(steps):
             await asyncio.sleep(0)
         task.cancel()
-        done, _ = await asyncio.wait([task], timeout=1.0)
+        done, _ = await asyncio.wait([task], timeout=patience())
         if not done:
             task.cancel()
             await asyncio.wait([task])

@@ -6,11 +6,13 @@ import time
 import msgspec
 import pytest
 
+from deadlines import eventually
 from kai.advice.facts import Facts
 from kai.advice.finding import Reference
 from kai.kube.reflector import Removed, Upserted
 from kai.model.objects import Queue
 from kai.runtime.webhook import AdmissionRequest, GroupVersionKind
+from kai_admission import cluster_watch
 from kai_admission.advisor import advisor
 from kai_admission.cluster_watch import ClusterWatch, NodeBook, NodeRecord
 from services.tests.admission.builders import a_pod_of
@@ -106,12 +108,24 @@ async def test_before_anything_is_known_nothing_is_said_of_it_and_nothing_is_rea
     assert not await watch.is_missing(Reference("Queue", "x"))
 
 
-async def test_an_api_server_that_is_not_there_is_tried_again_and_again(tmp_path):
+async def test_an_api_server_that_is_not_there_is_tried_again_and_again(tmp_path, monkeypatch):
+    pauses = []
+
+    class AtOnce:
+        def __init__(self, **_):
+            pass
+
+        def next(self):
+            pauses.append(0.0)
+            return pauses[-1]
+
+    monkeypatch.setattr(cluster_watch, "Backoff", AtOnce)
     watch = ClusterWatch(Facts(), kubeconfig=str(tmp_path / "none"))
     running = asyncio.create_task(watch.run())
-    _, pending = await asyncio.wait([running], timeout=0.5)
-    assert pending
+    await eventually(lambda: len(pauses) > 2, what="it is tried for the third time")
     running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
 
 
 def a_node(name, *, labels=None, **allocatable):

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deadlines import patience
 from kai.model import names
 from kai.runtime import SettingsError
 from kai.wire.v1 import grouping_pb2
@@ -199,13 +200,13 @@ async def test_pods_are_grouped_while_a_preview_is_read(monkeypatch):
 
     async def slow(manifest, options):
         begun.set()
-        if not ended.wait(30):
+        if not ended.wait(patience()):
             raise GroupingError("nobody else got anything done")
         return Preview(pod_groups=(), pods=(), warnings=("read",), notes=(), pod_bodies=())
 
     monkeypatch.setattr(preview_server, "preview", slow)
     asked = asyncio.create_task(ask("kind: Pod"))
-    assert await asyncio.to_thread(begun.wait, 30)
+    assert await asyncio.to_thread(begun.wait, patience())
     ended.set()
     assert list((await asked).warnings) == ["read"]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from deadlines import patience
 from kai_local.errors import ClusterError
 from kai_local.node import cgroups
 from kai_local.node.marks import Marks
@@ -52,7 +53,7 @@ def test_what_runs_in_a_cgroup_is_ended_before_that_is_removed(tmp_path: Path) -
         (child / "cgroup.procs").write_text(f"{process.pid}\n")
         with pytest.raises(ClusterError, match=f"do not end: .{process.pid}"):
             cgroups.remove("kai-1", root=tmp_path, patience=0.0)  # a file, which no kernel empties
-        assert process.wait(timeout=60) == -9
+        assert process.wait(timeout=patience()) == -9
     (child / "cgroup.procs").unlink()
     cgroups.remove("kai-1", root=tmp_path)
     assert not child.parent.exists()
