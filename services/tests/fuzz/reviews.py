@@ -24,8 +24,11 @@ KINDS = {
     VALIDATE_TOPOLOGY: ("Topology",),
     VALIDATE_QUEUE: ("Queue",),
     VALIDATE_POD_GROUP: ("PodGroup",),
-    WARN: ("Pod", "Job", "CronJob", "Deployment", "StatefulSet", "PodGroup", "Queue", "Topology"),
-}
+    WARN: (
+        "Pod", "Job", "CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "PodGroup", "Queue",
+        "Topology",
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

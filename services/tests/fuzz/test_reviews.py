@@ -16,6 +16,7 @@ import jsonpatch
 import msgspec
 import pytest
 
+from derived import plural
 from kai.advice.facts import Capacity, Facts
 from kai.kube.errors import TransportError
 from kai.model.objects import Queue
@@ -29,6 +30,8 @@ from kai.validation.registration import (
     VALIDATE_QUEUE,
     VALIDATE_TOPOLOGY,
     WARN,
+    PodScope,
+    of_warnings,
 )
 from kai_admission.advisor import advisor
 from kai_admission.handlers import handlers
@@ -38,7 +41,7 @@ from kai_podgroup_controller.webhook import review as review_pod_group
 from kai_queue_controller.webhook import reviewer as queue_reviewer
 
 from . import oracle
-from .reviews import case, odd_http
+from .reviews import KINDS, case, odd_http
 from .values import SCHEMAS, Maker
 
 SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
@@ -206,6 +209,12 @@ def test_levels_of_a_topology_stay_whatever_is_written():
 def labels(topology):
     levels = (topology.get("spec") or {}).get("levels")
     return [level["nodeLabel"] for level in levels] if levels else None
+
+
+def test_advice_is_asked_about_every_kind_that_its_webhook_serves():
+    webhooks = of_warnings(lambda service, path: {}, PodScope())["webhooks"]
+    served = {name for webhook in webhooks for rule in webhook["rules"] for name in rule["resources"]}
+    assert {plural(kind) for kind in KINDS[WARN]} == served
 
 
 async def test_a_case_is_always_the_same():

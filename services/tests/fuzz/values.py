@@ -99,6 +99,8 @@ GVKS = {
     "CronJob": ("batch", "v1"),
     "Deployment": ("apps", "v1"),
     "StatefulSet": ("apps", "v1"),
+    "DaemonSet": ("apps", "v1"),
+    "ReplicaSet": ("apps", "v1"),
     "PriorityClass": ("scheduling.k8s.io", "v1"),
     "ResourceClaim": ("resource.k8s.io", "v1"),
     "Queue": ("scheduling.run.ai", "v2"),
@@ -246,7 +248,7 @@ class Maker:
             ]
             if chance.random() < 0.5:
                 body["metadata"].setdefault("annotations", {})["pod-group-name"] = chance.choice(("a", "g"))
-        elif kind in ("Job", "Deployment", "StatefulSet"):
+        elif kind in ("Job", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"):
             template = self.object("Pod")
             spec["template"] = {"metadata": template["metadata"], "spec": template.get("spec", {})}
         elif kind == "CronJob":
