@@ -157,15 +157,19 @@ class Gate:
 
     def _judge(self, stage: Stage) -> Result:
         ended = self._do(stage, self._command(stage))
-        if ended.status is None:
-            return self._without(stage, Outcome.CUT_OFF, f"{CUT_MINUTES:g} minutes were gone")
         if ended.status == 0:
             return Result(stage, Outcome.PASSED)
-        if not stage.again:
-            return Result(stage, Outcome.FAILED, f"status {ended.status}", last=ended.last)
+        # Also of a stage that is cut off: no time would have mended that.
         if any(found.broken for found in findings.read(stage.reports)):
             why = "something is broken that must always hold"
             return Result(stage, Outcome.FAILED, why, last=ended.last)
+        if ended.status is None:
+            return self._without(stage, Outcome.CUT_OFF, f"{CUT_MINUTES:g} minutes were gone")
+        why = f"status {ended.status}"
+        if not stage.again:
+            return Result(stage, Outcome.FAILED, why, last=ended.last)
+        if late := self._late(stage):
+            return Result(stage, Outcome.FAILED, f"{why}, and not tried again: {late}", last=ended.last)
         self.say(f"## {stage.name}: failed; what failed is tried once more")
         second = self._do(stage, stage.again)
         if second.status == 0:

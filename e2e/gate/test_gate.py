@@ -196,6 +196,15 @@ def test_what_failed_is_tried_once_more_where_a_stage_says_so(minutes, statuses,
     assert plan.now <= 60 * CUT_MINUTES
 
 
+def test_no_second_try_is_started_late():
+    stage = Stage("long", ("long",), minutes=20, again=("failed ones",))
+    plan = Plan(minutes={"make test": START_MINUTES - 1, "long": 3}, statuses={"long": [1]})
+    assert not plan.gate(TESTS, stage).decide()
+    assert plan.ran == ["make test", "long"]
+    why = "status 1, and not tried again: 57 minutes are gone, and after 55 nothing is started"
+    assert f"##   FAILED      3.0 min,   6.0 of work  long ({why})" in plan.text
+
+
 @pytest.mark.parametrize(
     ("minutes", "status", "why"),
     [
@@ -234,7 +243,10 @@ def finds(tmp_path, monkeypatch):
                     said if said == "{" else json.dumps({"findings": said})
                 )
                 self.ran.append(command[0])
-                self.now += 60
+                wanted = 60 * self.minutes.get(command[0], 1.0)
+                self.now += wanted if seconds is None else min(wanted, seconds)
+                if seconds is not None and wanted > seconds:
+                    return Ended(None)
                 return Ended(1 if said else 0)
 
         return Finding()
@@ -264,6 +276,19 @@ def test_what_is_broken_fails_the_gate_at_once_and_is_told_at_the_end(finds):
         "##   found: BROKEN: first: bound twice: Pod ns/q: to n and to m",
         "##   found: of time: first: late: Pod ns/p: bound after 9 s",
     ]
+
+
+@pytest.mark.parametrize(
+    ("found", "passes"), [([LATE, TWICE], False), ([LATE], True)], ids=["broken", "a matter of time"]
+)
+def test_what_a_stage_found_broken_before_it_was_cut_off_fails_the_gate(finds, found, passes):
+    plan = finds(life=("first", found))
+    plan.minutes = {"life": 90}
+    assert plan.gate(LIFE).decide() is passes
+    assert plan.ran == ["life"]
+    outcome = "CUT OFF  " if passes else "FAILED   "
+    assert f"##   {outcome}  80.0 min,   0.0 of work  life (" in plan.text
+    assert ("something is broken that must always hold" in plan.text) is not passes
 
 
 def test_an_earlier_report_says_nothing_of_this_run(finds, tmp_path):
