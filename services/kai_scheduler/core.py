@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeVar
 import structlog
 
 from kai.config import SchedulerConfig
+from kai.engine.containment.blame import blamed
 from kai.engine.explain.job_order import JobOrder
 from kai.engine.queueing.turns import Turns
 from kai.model.decisions import CycleResult, QueuedGroup, ResourceVector
@@ -164,7 +165,8 @@ class Core:
 def _settle(state: ClusterState, now: float) -> None:
     state.take_gone()
     try:
-        state.settle(now)
+        with blamed(state):
+            state.settle(now)
     except Exception:
         state.mend()
         raise

@@ -17,6 +17,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError
 from kai.kube.forms import served
 from kai.kube.resources import Resource
+from kai.model.failures import all_over, described
 from kai.replay import archive, bind_requests
 from kai.replay import config as replay_config
 from kai.replay.content import without_content
@@ -103,15 +104,13 @@ class DebugServer:
             raise
         except Exception as error:  # noqa: BLE001 (as said)
             self._troubles.note(request.path, error)
-            told = (
-                f"{type(error).__name__}: {error}. Scheduling is not affected; the scheduler's log has more\n"
-            )
+            told = f"{described(error)}. Scheduling is not affected; the scheduler's log has more\n"
             return web.Response(status=500, text=told)
 
     async def _snapshot(self, request: web.Request) -> web.Response:
         taken_at = time.time()
         raw = {
-            name: [without_content(name, obj) for obj in await self._list(res)]
+            name: [_shortened(name, obj) for obj in await self._list(res)]
             for name, res in RAW_OBJECTS.items()
         }
         raw["bindRequests"] = await self._core.question(lambda state: list(bind_requests.under_way(state)))
@@ -165,6 +164,11 @@ class DebugServer:
         if order is None:
             raise web.HTTPServiceUnavailable(text="no cycle has run yet")
         return web.Response(body=msgspec.json.encode(order), content_type="application/json")
+
+
+def _shortened(name: str, obj: dict[str, Any]) -> dict[str, Any]:
+    with all_over(archive.about(name, obj)):
+        return without_content(name, obj)
 
 
 def _off(plugin: str) -> Handler:

@@ -7,12 +7,14 @@ import math
 import textwrap
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import structlog
 
 from kai.kube.client import KubeClient
 from kai.model.decisions import BindDecision, CycleResult, Eviction
+from kai.model.failures import blame_one_of
 from kai.model.ids import PodUid
 from kai.model.pauses import doubled
 from kai.runtime import FatalError
@@ -86,7 +88,12 @@ class Leadership:
         usage: Callable[[], Usage] = dict,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.log = SessionLog(epoch=epoch, shard=settings.shard, node_pool=settings.partition_label_value)
+        self.log = SessionLog(
+            epoch=epoch,
+            shard=settings.shard,
+            node_pool=settings.partition_label_value,
+            failed=lambda error: troubles.note("session", error),
+        )
         self.cycles = CycleLog(core, epoch=epoch, shard=settings.shard)
         self.decisions = BinderStreams(
             epoch=epoch, identity=identity, clock=steady(clock), ended=self._ended, troubles=troubles
@@ -342,7 +349,7 @@ class Leadership:
                 digest=newest.digest if newest is not None else "",
                 snapshot=snapshot,
                 update=message.SerializeToString(),
-                decisions=encode_batch(batch).SerializeToString() if result.binds else b"",
+                decisions=_encoded(batch) if result.binds else b"",
                 in_flight={
                     key: InFlightDecision(
                         pod=f"{decision.pod.namespace}/{decision.pod.name}",
@@ -369,3 +376,15 @@ class Leadership:
         took = time.monotonic() - now
         self._next_snapshot = now + max(self._settings.snapshot_period, 100 * took)
         return snapshot.data if snapshot is not None else b""
+
+
+def _encoded(batch: DecisionBatch) -> bytes:
+    try:
+        return encode_batch(batch).SerializeToString()
+    except Exception:
+        blame_one_of(
+            batch.assignments,
+            lambda some: encode_batch(replace(batch, assignments=tuple(some))),
+            about=lambda each: f"Pod {each.decision.pod.namespace}/{each.decision.pod.name}",
+        )
+        raise

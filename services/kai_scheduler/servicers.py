@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import grpc
 
+from kai.model.failures import described
 from kai.replay.cycles import CannotBeTold
 from kai.wire.chunks import split_snapshot
 from kai.wire.recordings import pieces
@@ -93,6 +94,10 @@ class SessionServicer(SessionServiceServicer):
         except CannotBeTold as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, f"{error}; ask again later")
             return
+        except Exception as error:  # noqa: BLE001 (who listens is told, and nobody else is concerned)
+            self._troubles.note("recording", error)
+            await context.abort(grpc.StatusCode.INTERNAL, _failed("the recording cannot be told", error))
+            return
         await context.abort(grpc.StatusCode.UNAVAILABLE, "a cycle is missing; ask again for a base")
 
     async def GetShares(  # noqa: N802
@@ -122,6 +127,4 @@ class SessionServicer(SessionServiceServicer):
 
 
 def _failed(what: str, error: Exception) -> str:
-    return (
-        f"{what}: {type(error).__name__}: {error}. Scheduling is not affected; the scheduler's log has more"
-    )
+    return f"{what}: {described(error)}. Scheduling is not affected; the scheduler's log has more"

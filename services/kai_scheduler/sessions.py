@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-import structlog
-
 from kai.model.decisions import CycleResult, Nomination, Outcome, PodGroupOutcome, QueueShare, ResourceVector
+from kai.model.failures import FailedOver
 from kai.model.faults import Fault
 from kai.wire.session_codec import SessionUpdate, encode_update
 from kai.wire.v1.session_pb2 import WatchSessionsResponse
@@ -18,21 +17,33 @@ from kai.wire.v1.session_pb2 import WatchSessionsResponse
 #: For who comes back: so many sessions, and none that is older; others are told everything.
 KEPT: Final = 512
 KEPT_SECONDS: Final = 60.0
-_PARTS: Final = ("shares", "outcomes", "forgotten", "evictions", "nominations", "faults")
+#: Parts of an update, and the object that an item of each is about.
+_PARTS: Final[Mapping[str, Callable[[Any], str]]] = {
+    "shares": lambda item: f"Queue {item.queue}",
+    "outcomes": lambda item: f"PodGroup {item.pod_group}",
+    "forgotten": lambda item: f"PodGroup {item}",
+    "evictions": lambda item: f"Pod {item.pod.namespace}/{item.pod.name}",
+    "nominations": lambda item: f"Pod {item.pod.namespace}/{item.pod.name}",
+    "faults": lambda item: f"{item.kind} {item.key}",
+}
 
 _EMPTY: Final = SessionUpdate(version=0, epoch=0, opened_at=0.0)
 
-_log = structlog.get_logger(__name__)
-
 
 class SessionLog:
-    """Turns cycles into updates, and gives every watcher what it has not seen."""
+    """Turns cycles into updates, and gives every watcher what it has not seen.
 
-    def __init__(self, *, epoch: int, shard: str, node_pool: str) -> None:
+    ``failed`` is told of what cannot be said of a session, the first of its objects that is at fault.
+    """
+
+    def __init__(
+        self, *, epoch: int, shard: str, node_pool: str, failed: Callable[[Exception], None]
+    ) -> None:
         self.epoch = epoch
         self.version = 0
         self._shard = shard
         self._node_pool = node_pool
+        self._failed = failed
         self._shares: tuple[QueueShare, ...] = ()
         self._capacity: ResourceVector | None = None
         self._outcomes: dict[str, PodGroupOutcome] = {}
@@ -126,13 +137,14 @@ class SessionLog:
         try:
             return encode_update(update)
         except Exception as error:  # noqa: BLE001 (any part of what users wrote may be at fault)
-            sound: dict[str, Any] = {name: _sayable(update, name) for name in _PARTS}
-            _log.error("part of a session cannot be told", version=update.version, exc_info=error)
+            failures: list[FailedOver] = []
+            sound: dict[str, Any] = {name: _sayable(update, name, failures) for name in _PARTS}
+            self._failed(failures[0] if failures else error)
         told = {outcome.pod_group for outcome in sound["outcomes"]}
         for outcome in update.outcomes:
             if outcome.pod_group not in told:
                 self._outcomes.pop(outcome.pod_group, None)
-        self._shares = tuple(_sayable(replace(update, shares=self._shares), "shares"))
+        self._shares = _sayable(replace(update, shares=self._shares), "shares", [])
         return encode_update(replace(update, **sound))
 
     async def watch(
@@ -170,14 +182,15 @@ class SessionLog:
         self._news = asyncio.Event()
 
 
-def _sayable(update: SessionUpdate, part: str) -> tuple[Any, ...]:
-    """Those of a part's items that there is a message for."""
+def _sayable(update: SessionUpdate, part: str, failures: list[FailedOver]) -> tuple[Any, ...]:
+    """Those of a part's items that there is a message for. Failures over the others are added."""
 
     def alone(item: Any) -> bool:
         try:
             changes: dict[str, Any] = {part: (item,)}
             encode_update(replace(_EMPTY, **changes))
-        except Exception:  # noqa: BLE001 (that is the question)
+        except Exception as error:  # noqa: BLE001 (that is the question)
+            failures.append(FailedOver(_PARTS[part](item), error))
             return False
         return True
 

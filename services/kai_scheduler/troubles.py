@@ -11,6 +11,8 @@ from typing import Final
 import structlog
 from prometheus_client import Counter
 
+from kai.model.failures import FailedOver, described
+
 #: The same failure is told with its traceback once in so long.
 QUIET_SECONDS: Final = 600.0
 #: A failure that did not come again for so long is over.
@@ -42,20 +44,25 @@ class Troubles:
 
     @contextmanager
     def cut_off(self, what: str, *, about: str = "") -> Iterator[None]:
-        """Go on after the block even where it fails; ``about`` names the object that it is about."""
+        """Go on after the block even where it fails; ``about`` as for :meth:`note`."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 (what is only told to others must not hurt anybody)
             self.note(what, error, about=about)
 
     def note(self, what: str, error: Exception, *, about: str = "") -> None:
-        """Something failed, and was cut off."""
+        """Something failed, and was cut off.
+
+        ``about`` names the object that it is about, where the failure does not
+        (:class:`~kai.model.failures.FailedOver`).
+        """
         now = self._clock()
         self._counter.labels(what).inc()
-        reason = f"{about + ': ' if about else ''}{type(error).__name__}: {error}"[:_SHOWN]
+        reason = f"{about + ': ' if about else ''}{described(error)}"[:_SHOWN]
         known = self._known.get(what)
         if known is None or known.reason != reason or now - known.told >= QUIET_SECONDS:
-            _log.error("cut off", what=what, object=about or None, exc_info=error)
+            known_by = error.about if isinstance(error, FailedOver) else None
+            _log.error("cut off", what=what, object=about or known_by, exc_info=error)
             told = now
         else:
             told = known.told

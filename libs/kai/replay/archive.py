@@ -14,6 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from kai.model import names
+from kai.model.failures import blame_one_of
+from kai.snapshot.kinds import Kind, object_key
 from kai.snapshot.times import rfc3339, seconds
 
 FILE: Final = "snapshot.json"
@@ -22,6 +24,7 @@ PACKED_AT_MOST_TIMES: Final = 200
 SMALL_BYTES: Final = 64 << 20
 UNPACKED_AT_MOST_BYTES: Final = 4 << 30
 _LONG: Final = 40
+_KUBERNETES: Final[Mapping[str, str]] = {kind.value: kind.kubernetes for kind in Kind}
 _REMEDY: Final = "take it anew with `kai snapshot`, or from /get-snapshot of the scheduler that leads"
 _TIMES: Final = "creationTimestamp|lastTransitionTime|lastHeartbeatTime|startTime|startedAt"
 _ANNOTATED: Final = (names.STALE_TIMESTAMP, names.LAST_START_TIMESTAMP, names.LAST_EVICTION_TIMESTAMP)
@@ -82,7 +85,11 @@ def read(data: bytes) -> Archive:
 
 
 def write(archive: Archive) -> bytes:
-    """The zip; what :func:`read` and the tools of the original read."""
+    """The zip; what :func:`read` and the tools of the original read.
+
+    Raises:
+        FailedOver: an object cannot be encoded.
+    """
     document: dict[str, Any] = {
         "config": archive.config,
         "schedulerParams": archive.params,
@@ -91,10 +98,25 @@ def write(archive: Archive) -> bytes:
     }
     if archive.taken_at:
         document["takenAt"] = rfc3339(archive.taken_at)
+    try:
+        text = msgspec.json.encode(document)
+    except Exception:
+        listed = archive.raw_objects.items()
+        blame_one_of(
+            [(kind, each) for kind, objects in listed for each in objects or ()],
+            msgspec.json.encode,
+            about=lambda item: about(*item),
+        )
+        raise
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
-        packed.writestr(FILE, msgspec.json.encode(document))
+        packed.writestr(FILE, text)
     return buffer.getvalue()
+
+
+def about(listed: str, obj: Any) -> str:
+    """What people call an object, by the name of the list that it is in."""
+    return f"{_KUBERNETES.get(listed, listed)} {object_key(obj)}"
 
 
 def _unpacked(data: bytes) -> bytes:

@@ -8,6 +8,7 @@ import msgspec
 
 from kai.model import dra
 from kai.model.decisions import NO_ALLOTMENT, Allotment
+from kai.model.failures import all_over
 from kai.model.ids import GpuGroup
 from kai.model.objects import Json
 from kai.snapshot.rows import PodFacts, Task
@@ -99,11 +100,17 @@ def assume(state: ClusterState, request: BindRequest) -> None:
 
 
 def under_way(state: ClusterState) -> Iterator[Json]:
-    """Decisions whose effect the watch has not shown yet, as the original's bind requests for them."""
+    """Decisions whose effect the watch has not shown yet, as the original's bind requests for them.
+
+    Raises:
+        FailedOver: one cannot be told.
+    """
     for task in sorted(state.tasks.values(), key=lambda task: task.key):
         facts = task.facts
         if facts is not None and facts.assumed_node:
-            yield _request(state, task, facts)
+            with all_over(f"Pod {task.key}"):
+                request = _request(state, task, facts)
+            yield request
 
 
 def _request(state: ClusterState, task: Task, facts: PodFacts) -> Json:

@@ -14,6 +14,7 @@ import msgspec
 from kai.engine import Engine, SchedulerConfig
 from kai.engine.queueing.turns import Turns
 from kai.model.decisions import BindDecision, Cut, CycleResult, Eviction, Nomination, ResourceVector
+from kai.model.failures import all_over, blame_one_of
 from kai.model.ids import PodGroupKey
 from kai.replay import circumstances, objects, remainder
 from kai.replay.circumstances import Circumstances, CircumstancesError
@@ -58,6 +59,7 @@ def take_base(state: ClusterState, engine: Decider, *, now: float) -> bytes:
 
     Raises:
         CannotBeTold: something is set aside for a while, and only the engine knows how long.
+        FailedOver: an object cannot be encoded.
     """
     if engine.sets_aside:
         raise CannotBeTold("cycles go on without something that one of them failed over")
@@ -127,13 +129,18 @@ def write_cycle(
     now: float,
     usage: Mapping[str, ResourceVector],
 ) -> bytes:
-    """A cycle's record, of what it took in and what came of it. Costs time by the number of changes."""
+    """A cycle's record, of what it took in and what came of it. Costs time by the number of changes.
+
+    Raises:
+        FailedOver: an object that changed, or a decision about one, cannot be encoded.
+    """
     found = CycleRecord(
         number=number,
         version=version,
         now=now,
         changes={
-            kind: [_written(key, obj) for key, obj in told.items()] for kind, told in batch.objects.items()
+            kind: [_written(kind, key, obj) for key, obj in told.items()]
+            for kind, told in batch.objects.items()
         },
         reports=batch.reports,
         relisted=None if batch.pods_after_relist is None else sorted(batch.pods_after_relist),
@@ -141,7 +148,20 @@ def write_cycle(
         cuts=result.cuts,
         decided=Decided.of(result),
     )
-    return _as_json(found)
+    try:
+        return _as_json(found)
+    except Exception:
+        about_pods: list[BindDecision | Eviction | Nomination] = [
+            *result.binds,
+            *result.evictions,
+            *result.nominations,
+        ]
+        blame_one_of(
+            about_pods,
+            _as_json,
+            about=lambda each: f"Pod {each.pod.namespace}/{each.pod.name}",
+        )
+        raise
 
 
 def read_cycle(data: bytes) -> CycleRecord:
@@ -156,10 +176,13 @@ def read_cycle(data: bytes) -> CycleRecord:
         raise RecordingError(f"a recorded cycle cannot be read: {error}") from error
 
 
-def _written(key: str, obj: Any) -> _Change:
+def _written(kind: Kind, key: str, obj: Any) -> _Change:
     if isinstance(obj, Unread):
         return _Change(key, uid=obj.uid, unread=obj.reason)
-    return _Change(key) if obj is None else _Change(key, msgspec.Raw(_as_json(obj)))
+    if obj is None:
+        return _Change(key)
+    with all_over(f"{kind.kubernetes} {key}"):
+        return _Change(key, msgspec.Raw(_as_json(obj)))
 
 
 def _read(kind: Kind, change: _Change) -> Any:

@@ -8,7 +8,7 @@ equal bytes, in whatever order their objects came.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,8 +16,10 @@ import numpy as np
 
 from kai.model import names
 from kai.model.decisions import Allotment
+from kai.model.failures import blame_one_of
 from kai.model.ids import GpuGroup, PodUid
 from kai.model.objects import Node, ObjectMeta, Pod, PodGroup, PodStatus, PriorityClass, Queue, Topology
+from kai.snapshot.kinds import by_kind, object_key
 from kai.snapshot.rows import PodFacts, Task
 from kai.snapshot.state import ClusterState, Kind, StateParams
 from kai.snapshot.times import rfc3339
@@ -235,8 +237,42 @@ def cut(state: ClusterState) -> ClusterSnapshot:
 
     Costs time by the number of its objects. Where the state changes later, the picture does not: objects are
     never changed, only replaced.
+
+    Raises:
+        FailedOver: an object cannot be encoded.
     """
-    tasks = sorted(state.tasks.values(), key=lambda task: task.key)
+    held: dict[Kind, Sequence[Any]] = {
+        Kind.POD: sorted(state.tasks.values(), key=lambda task: task.key),
+        Kind.NODE: [node.object for node in sorted(state.nodes.nodes, key=lambda node: node.name)],
+        Kind.QUEUE: _by_key(state.queue_objects),
+        Kind.POD_GROUP: _by_key(state.group_objects),
+        Kind.PRIORITY_CLASS: _by_key(state.priority_classes),
+        **{kind: _by_key(state.objects[kind]) for kind in _OTHER_KINDS},
+    }
+    try:
+        found = _picture(held, state.params)
+    except Exception:
+        blame_one_of(
+            [(kind, each) for kind, listed in held.items() for each in listed],
+            lambda some: _picture(dict(by_kind(some)), state.params),
+            about=_about,
+        )
+        raise
+    return msgspec.structs.replace(found, version=state.version)
+
+
+def _by_key(objects: Mapping[Any, Any]) -> list[Any]:
+    return [objects[key] for key in sorted(objects)]
+
+
+def _about(held: tuple[Kind, Any]) -> str:
+    kind, obj = held
+    return f"{kind.kubernetes} {obj.key if isinstance(obj, Task) else object_key(obj)}"
+
+
+def _picture(held: Mapping[Kind, Sequence[Any]], params: StateParams) -> ClusterSnapshot:
+    """Of rows of pods, and objects of all other kinds. It has no version: equal states have one digest."""
+    tasks: Sequence[Task] = held.get(Kind.POD, ())
     strings, labels = _Strings(), _Strings()
     classes, numbers = _classes(tasks)
     facts = [_facts(task) for task in tasks]
@@ -255,7 +291,7 @@ def cut(state: ClusterState) -> ClusterSnapshot:
         nominated=column([strings.of(each.nominated) for each in facts]),
         assumed_groups=column([strings.of("\n".join(each.assumed_groups)) for each in facts]),
         phase=column([strings.of(each.phase) for each in facts]),
-        scheduler=column([strings.of(state.params.scheduler_name if each.ours else "") for each in facts]),
+        scheduler=column([strings.of(params.scheduler_name if each.ours else "") for each in facts]),
         account=column([strings.of(each.account) for each in facts]),
         flags=bytes(
             _GATED * each.gated
@@ -270,27 +306,22 @@ def cut(state: ClusterState) -> ClusterSnapshot:
             each.key: _as_json(each.assumed_allotment) for each in facts if each.assumed_allotment is not None
         },
     )
-    # Without version: states that came to be the same have the same digest.
     rest = ClusterSnapshot(
         version=0,
         digest="",
-        params={key: getattr(state.params, key) for key in StateParams.__dataclass_fields__},
-        nodes=[node.object for node in sorted(state.nodes.nodes, key=lambda node: node.name)],
-        queues=[state.queue_objects[name] for name in sorted(state.queue_objects)],
-        pod_groups=[state.group_objects[key] for key in sorted(state.group_objects)],
-        priority_classes=[state.priority_classes[key] for key in sorted(state.priority_classes)],
-        others={
-            kind.value: _as_json([found[key] for key in sorted(found)])
-            for kind in _OTHER_KINDS
-            if (found := state.objects[kind])
-        },
+        params={key: getattr(params, key) for key in StateParams.__dataclass_fields__},
+        nodes=list(held.get(Kind.NODE, ())),
+        queues=list(held.get(Kind.QUEUE, ())),
+        pod_groups=list(held.get(Kind.POD_GROUP, ())),
+        priority_classes=list(held.get(Kind.PRIORITY_CLASS, ())),
+        others={kind.value: _as_json(held[kind]) for kind in _OTHER_KINDS if held.get(kind)},
         classes=classes,
         label_sets=labels.values,
         strings=strings.values,
         pods=pods,
     )
     digest = hashlib.blake2b(_ENCODER.encode(rest), digest_size=16).hexdigest()
-    return msgspec.structs.replace(rest, version=state.version, digest=digest)
+    return msgspec.structs.replace(rest, digest=digest)
 
 
 def _classes(tasks: Sequence[Task]) -> tuple[list[Pod], list[int]]:

@@ -23,6 +23,7 @@ from kai.engine.framework.statement import Statement
 from kai.engine.plugins import OPENERS
 from kai.engine.plugins.elastic import Elastic
 from kai.model.decisions import Outcome
+from kai.model.failures import FailedOver
 from kai.model.faults import SET_ASIDE, Fault
 from kai.model.objects import SubGroup
 from kai.snapshot import codec
@@ -351,7 +352,8 @@ def test_a_question_that_fails_leaves_the_state_as_it_was() -> None:
     add(state, a_job("poison", Part("x", pods=2, min_member=2), Part("y", pods=1), gpus=1))
     engine.run(state, NOW)
     before = codec.cut(state).digest
-    with fails_over([POISON], Elastic, "rank"), pytest.raises(Boom):
+    named = pytest.raises(FailedOver, match=f"PodGroup {POISON}: Boom")
+    with fails_over([POISON], Elastic, "rank"), named:
         engine.job_order(state)
     state.check()
     assert codec.cut(state).digest == before

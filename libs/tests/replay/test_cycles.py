@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 
 import msgspec
+import pytest
 from hypothesis import note
 
 from kai.bench.worlds import NOW, World
 from kai.engine import Engine
 from kai.model import names
 from kai.model.decisions import BindDecision, CycleResult, PodRef
+from kai.model.failures import FailedOver
 from kai.model.faults import Fault
 from kai.model.ids import PodGroupKey, PodUid
 from kai.replay.cycles import Again, CycleRecord, Decided, Replay, read_cycle, take_base, write_cycle
@@ -79,3 +81,24 @@ def test_a_difference_of_any_kind_is_told() -> None:
     assert told([first, second], [second, first]) == ["binds of 2 pods: in another order"]
     part = msgspec.structs.replace(first, gpu_portion=0.5)
     assert told([first], [part]) == ["binds of 1 pods: the same places, and other details"]
+
+
+def test_an_object_or_a_decision_that_cannot_be_recorded_is_named() -> None:
+    classes = {name: {"metadata": {"name": name}} for name in ("even", "odd")}
+    classes["odd"][("no", "text")] = 1
+    binds = [
+        BindDecision(
+            pod=PodRef(uid=PodUid(name), namespace="ns", name=name),
+            node="n",
+            claim_allocations=({("no", "text"): 1} if name == "odd" else {},),
+        )
+        for name in ("even", "odd", "other")
+    ]
+    changed, decided = Changes({Kind.DEVICE_CLASS: classes}), CycleResult(binds=tuple(binds))
+    for changes, result, about in (
+        (changed, CycleResult(), "DeviceClass odd"),
+        (Changes(), decided, "Pod ns/odd"),
+    ):
+        with pytest.raises(FailedOver) as raised:
+            write_cycle(changes, result, number=1, version=1, now=NOW, usage={})
+        assert raised.value.about == about

@@ -12,6 +12,7 @@ from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.bench.worlds import NOW, World
 from kai.config import EngineParams
 from kai.engine import Engine, SchedulerConfig
+from kai.model.failures import FailedOver
 from kai.replay import archive, config, params
 from kai.replay.content import without_content
 from kai.replay.scene import set_up
@@ -90,6 +91,13 @@ def test_what_is_written_is_read_back():
         discovery={"serverVersion": None, "resources": []}, taken_at=NOW,
     )  # fmt: skip
     assert archive.read(archive.write(found)) == found
+
+
+def test_an_object_that_cannot_be_written_is_named():
+    pods = [{"metadata": {"namespace": "ns", "name": name}} for name in ("even", "odd", "other")]
+    pods[1][("no", "text")] = 1
+    with pytest.raises(FailedOver, match="Pod ns/odd: TypeError"):
+        archive.write(archive.Archive(config=None, params=None, raw_objects={"nodes": None, "pods": pods}))
 
 
 def test_parameters_that_the_original_leaves_out_are_false_or_zero():

@@ -10,12 +10,15 @@ from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.bench.worlds import NOW, World, a_world
 from kai.engine import Engine
 from kai.model import names
+from kai.model.failures import FailedOver
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import claiming
 from libs.tests.engine.random_worlds import WORLDS
 
 DRIVER = "gpu.example.com"
+#: No encoder takes it for a key.
+NO_TEXT = ("no", "text")
 
 
 def add_work(state: ClusterState, name: str, **more) -> None:
@@ -132,6 +135,37 @@ def test_what_was_decided_for_claims_is_in_a_snapshot_whatever_their_parameters_
     placement = restored.tasks["default-p"].facts.assumed_allotment
     assert placement.claims == bind.claim_allocations
     assert restored.objects[Kind.RESOURCE_CLAIM] == state.objects[Kind.RESOURCE_CLAIM]
+
+
+@pytest.mark.parametrize(
+    ("poison", "about"),
+    [
+        (
+            lambda state: state.objects[Kind.DEVICE_CLASS]["odd"].update({("no", "text"): 1}),
+            "DeviceClass odd",
+        ),
+        (lambda state: state.queue_objects["odd"].metadata.labels.update({NO_TEXT: ""}), "Queue odd"),
+        (lambda state: state.tasks["default-odd"].labels.update({NO_TEXT: ""}), "Pod default/odd"),
+    ],
+    ids=["json", "struct", "pod"],
+)
+def test_an_object_that_cannot_be_encoded_is_named(poison, about) -> None:
+    state = ClusterState()
+    for name in ("even", "odd", "other"):
+        labels = {"app": name}
+        queue, pod = a_queue(name), a_pod(name, group=name)
+        for obj in (queue, pod):
+            obj.metadata.labels = (obj.metadata.labels or {}) | labels
+        state.apply(Kind.DEVICE_CLASS, {"metadata": {"name": name}, "spec": {}})
+        state.apply(Kind.QUEUE, queue)
+        state.apply(Kind.POD_GROUP, a_group(name, queue=name))
+        state.apply(Kind.POD, pod)
+    codec.cut(state)
+    poison(state)
+    with pytest.raises(FailedOver) as raised:
+        codec.cut(state)
+    assert raised.value.about == about
+    assert isinstance(raised.value.__cause__, TypeError)
 
 
 def test_a_snapshot_says_which_config_maps_come_with_the_binding() -> None:

@@ -5,18 +5,21 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+import structlog
 
 from kai.engine.framework import session as sessions
 from kai.engine.framework.session import Session
-from kai.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from kai.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, STORAGE_CLASSES
 from kai.model import names
 from kai.runtime.health import HealthServer
 from kai.session.cache import SessionCache
 from kai.session.server import redis_server
 from kai.snapshot import codec
+from kai.snapshot.kinds import Kind
+from kai.snapshot.state import ClusterState
 from kai.wire.clients import connect_scheduler
 from kai.wire.errors import PeerUnavailable
-from kai_scheduler import decisions
+from kai_scheduler import decisions, leadership
 from kai_scheduler.sessions import SessionLog
 
 pytestmark = pytest.mark.integration
@@ -181,6 +184,62 @@ async def test_what_is_only_told_to_others_hurts_no_decision(cluster, monkeypatc
         assert status == 200
         assert f"{what} failed" in text
         assert "cannot be told" in text
+
+
+async def test_an_object_that_cannot_be_told_to_others_is_named(cluster, monkeypatch):
+    taken = ClusterState.apply
+
+    def poisoned(self, kind, obj):
+        taken(self, kind, obj)
+        if kind is Kind.STORAGE_CLASS and obj["metadata"]["name"] == "odd":
+            self.objects[kind]["odd"][("no", "text")] = 1  # which no bound lets in
+
+    monkeypatch.setattr(ClusterState, "apply", poisoned)
+    await cluster.node("n1")
+    for name in ("before", "odd", "zz-after"):
+        await cluster.client.create(STORAGE_CLASSES, {"metadata": {"name": name}, "provisioner": "x"})
+    with structlog.testing.capture_logs() as logged:
+        async with (
+            redis_server() as url,
+            cluster.scheduler(redis_url=url, snapshot_period=0.05) as scheduler,
+            cluster.binder(),
+        ):
+            await cluster.pod("p0")
+            await cluster.bound("p0")
+
+            async def shown():
+                _, text = await verbose(scheduler)
+                return "snapshot failed" in text and "StorageClass odd: TypeError" in text
+
+            await cluster.until(shown)
+            async with asking(cluster) as client:
+                with pytest.raises(PeerUnavailable, match=r"the snapshot cannot be cut: StorageClass odd: "):
+                    await client.snapshot()
+            assert not sample(scheduler, "cycle_failures_total")
+    told = [each for each in logged if each["event"] == "cut off" and each["what"] == "snapshot"]
+    assert {each["object"] for each in told} == {"StorageClass odd"}
+
+
+async def test_a_decision_that_cannot_be_published_is_named(cluster, monkeypatch):
+    told = leadership.encode_batch
+
+    def picky(batch):
+        if any(each.decision.pod.name == "odd" for each in batch.assignments):
+            raise OverflowError("int too large")
+        return told(batch)
+
+    monkeypatch.setattr(leadership, "encode_batch", picky)
+    await cluster.node("n1")
+    async with redis_server() as url, cluster.scheduler(redis_url=url) as scheduler, cluster.binder():
+        for name in ("before", "odd"):
+            await cluster.pod(name)
+        await cluster.bound("before", "odd")
+
+        async def shown():
+            _, text = await verbose(scheduler)
+            return "publication failed" in text and "Pod default/odd: OverflowError" in text
+
+        await cluster.until(shown)
 
 
 async def test_a_question_that_fails_is_answered_with_why_and_changes_nothing(cluster, monkeypatch):

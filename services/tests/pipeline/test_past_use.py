@@ -39,7 +39,8 @@ async def test_a_queue_has_used_the_part_of_what_is_divided_that_it_held(more, d
         *more,
     )
     result = Engine().run(state, NOW)
-    told = SessionLog(epoch=1, shard=SHARD, node_pool="").record(result, opened_at=NOW)
+    log = SessionLog(epoch=1, shard=SHARD, node_pool="", failed=pytest.fail)
+    told = log.record(result, opened_at=NOW)
     book = ShareBook()
     book.take(SHARD, decode_update(told))
     assert book.capacity(SHARD) == result.capacity

@@ -3,15 +3,20 @@
 import asyncio
 
 import pytest
+import structlog
+from prometheus_client import CollectorRegistry, Counter
 
 from deadlines import within
 from kai.engine import Engine
 from kai.replay.cycles import CannotBeTold, Replay, read_cycle
 from kai.snapshot.changes import Changes
 from kai.snapshot.state import ClusterState
+from kai.wire.v1.session_pb2 import WatchCyclesRequest
 from kai_scheduler import cycles
 from kai_scheduler.core import Core
 from kai_scheduler.cycles import CycleLog
+from kai_scheduler.servicers import SessionServicer
+from kai_scheduler.troubles import Troubles
 from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, usual_priorities, world_of
 
 
@@ -131,3 +136,26 @@ async def test_the_end_of_a_term_ends_all(term):
     term.log.close()
     async with within("it ends"):
         assert await waiting is None
+
+
+class Call(Exception):
+    """Ended with a status."""
+
+
+class Context:
+    async def abort(self, code, details):
+        raise Call(f"{code.name}: {details}")
+
+
+async def test_over_which_object_a_base_fails_is_told_to_who_asks_and_to_everybody(term):
+    await term.cycle(a_queue("odd"), number=1)
+    (queue,) = await term.core.question(lambda state: list(state.queue_objects.values()))
+    queue.metadata.labels = {("no", "text"): ""}
+    troubles = Troubles(Counter("cut_off_total", "", ("what",), registry=CollectorRegistry()))
+    servicer = SessionServicer(term.core, None, troubles)
+    servicer.cycles = term.log
+    answered = pytest.raises(Call, match="INTERNAL: the recording cannot be told: Queue odd: TypeError")
+    with structlog.testing.capture_logs() as logged, answered:
+        await anext(servicer.WatchCycles(WatchCyclesRequest(base_seconds=10), Context()))
+    assert [(each["what"], each["object"]) for each in logged] == [("recording", "Queue odd")]
+    assert "last with Queue odd: TypeError" in troubles.summary()

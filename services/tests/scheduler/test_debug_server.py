@@ -5,6 +5,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from kai.config import PluginOption, SchedulerConfig
+from kai.kube.resources import NODES
+from kai_scheduler import debug_server
 from kai_scheduler.debug_server import DebugServer
 from kai_scheduler.troubles import Troubles
 
@@ -39,6 +41,32 @@ async def test_a_question_that_fails_is_answered_with_why():
     finally:
         await server.close()
     assert "/get-job-order failed 1 times" in troubles.summary()
+
+
+async def test_the_object_that_a_snapshot_file_fails_over_is_named(monkeypatch):
+    troubles = Troubles(Counter("cut_off_total", "", ("what",), registry=CollectorRegistry()))
+    server = DebugServer(None, FailingCore(), troubles, config=config("snapshot"), params={}, port=0)
+
+    async def listed(res):
+        names = ("even", "odd") if res is NODES else ()
+        return [{"metadata": {"name": name}} for name in names]
+
+    def shortened(kind, obj):
+        if obj["metadata"]["name"] == "odd":
+            raise KeyError("spec")
+        return obj
+
+    monkeypatch.setattr(server, "_list", listed)
+    monkeypatch.setattr(debug_server, "without_content", shortened)
+    await server.start()
+    try:
+        url = f"http://127.0.0.1:{server.port}/get-snapshot"
+        async with aiohttp.ClientSession() as http, http.get(url) as answer:
+            assert answer.status == 500
+            assert "Node odd: KeyError" in await answer.text()
+    finally:
+        await server.close()
+    assert "last with Node odd: KeyError" in troubles.summary()
 
 
 @pytest.mark.parametrize(

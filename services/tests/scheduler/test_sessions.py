@@ -50,8 +50,8 @@ def an_outcome(group="ns/g", message=""):
     return PodGroupOutcome(pod_group=group, outcome=Outcome.UNSCHEDULABLE, message=message)
 
 
-def a_log():
-    return SessionLog(epoch=5, shard="default", node_pool="")
+def a_log(failed=lambda error: None):
+    return SessionLog(epoch=5, shard="default", node_pool="", failed=failed)
 
 
 def a_cycle(*outcomes, shares=(), binds=0, forgotten=()):
@@ -256,6 +256,27 @@ async def test_what_there_is_no_message_for_is_left_out_and_costs_nobody_the_res
     for update in [decode_update(message) for message in (log.everything(), *await read(log, 1, epoch=5))]:
         assert [each.queue for each in update.shares] in (["good"], [])
         assert an_outcome() in update.outcomes
+
+
+@pytest.mark.parametrize(
+    ("told", "about"),
+    [
+        (a_cycle(an_outcome("ns/a"), an_outcome("ns/odd", message="\ud800")), "PodGroup ns/odd"),
+        (a_cycle(shares=(a_share(), dataclasses.replace(a_share("odd"), priority=2**40))), "Queue odd"),
+        (
+            CycleResult(
+                nominations=(Nomination(pod=PodRef(uid="u", namespace="ns", name="odd"), node="\ud800"),)
+            ),
+            "Pod ns/odd",
+        ),
+        (CycleResult(faults=(a_fault(), a_fault("odd", message="\ud800", kind="Node"))), "Node odd"),
+    ],
+    ids=["outcome", "share", "nomination", "fault"],
+)
+def test_whose_part_of_a_session_cannot_be_told_is_named(told, about):
+    failures = []
+    a_log(failures.append).record(told, opened_at=1.0)
+    assert [failure.about for failure in failures] == [about]
 
 
 async def test_after_an_update_that_could_not_be_made_everything_is_told(monkeypatch):

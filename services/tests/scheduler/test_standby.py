@@ -90,6 +90,18 @@ async def test_what_cannot_be_settled_is_told_and_the_state_kept_current(monkeyp
         await standby.has("the next is there", lambda state: "default/q" in state.tasks_by_key)
 
 
+async def test_whom_the_state_cannot_be_settled_for_is_named(monkeypatch):
+    async with standing_by() as standby:
+
+        def settle(now):
+            for job in standby.state.jobs.values():
+                raise ZeroDivisionError(job.name)
+
+        monkeypatch.setattr(standby.state, "settle", settle)
+        standby.put(Kind.POD_GROUP, a_group("odd", queue="q"))
+        await eventually(standby.troubles.summary, lambda told: told and "PodGroup default/odd: Zero" in told)
+
+
 async def test_who_begins_to_lead_forgets_no_group_that_nobody_was_told_of():
     async with standing_by() as standby:
         core = standby.core

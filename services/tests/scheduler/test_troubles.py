@@ -4,6 +4,7 @@ import pytest
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
+from kai.model.failures import all_over
 from kai_scheduler.troubles import LASTING_SECONDS, QUIET_SECONDS, Troubles
 
 
@@ -61,6 +62,13 @@ def test_people_are_told_while_it_lasts(troubles, clock):
     assert troubles.summary() == "snapshot failed 1 times in 0 s, last with Pod ns/p: TypeError: boom"
     clock.now += LASTING_SECONDS
     assert troubles.summary() is None
+
+
+def test_the_object_that_something_failed_over_is_named(troubles):
+    with structlog.testing.capture_logs() as logged, troubles.cut_off("snapshot"), all_over("Node odd"):
+        raise TypeError("boom")
+    assert logged[0]["object"] == "Node odd"
+    assert troubles.summary() == "snapshot failed 1 times in 0 s, last with Node odd: TypeError: boom"
 
 
 def test_being_cancelled_is_no_trouble(troubles):

@@ -7,17 +7,21 @@ that has a pod, a job or an object of the cluster at hand is the one that failed
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 from kai.engine.queueing.batches import Batch
+from kai.model.failures import FailedOver
 from kai.model.ids import PodGroupKey
 from kai.snapshot.rows import Job, Node, PodSet, Queue, Task
 from kai.snapshot.state import ClusterState, Kind
 
 #: Which kinds are suspected first where one call has several at hand; those not named come at 2.
 _ORDER = {Kind.POD_GROUP: 0, Kind.POD: 1, Kind.NODE: 3, Kind.QUEUE: 4}
+#: Which kinds are more likely at fault than others, wherever they were at hand; those not named come at 1.
+_LIKELY = {Kind.POD_GROUP: 0, Kind.POD: 0, Kind.QUEUE: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,24 @@ def suspects(error: BaseException, state: ClusterState) -> list[Suspect]:
         here += [each for each in (_of_owner(frame.f_locals.get("self")),) if each is not None]
         found.update(dict.fromkeys(sorted(here, key=lambda each: _ORDER.get(each.kind, 2))))
     return list(found)
+
+
+@contextmanager
+def blamed(state: ClusterState) -> Iterator[None]:
+    """A failure in the block names whom it is most likely about, where anybody was at hand.
+
+    Raises:
+        FailedOver: somebody was.
+    """
+    try:
+        yield
+    except Exception as error:
+        found = suspects(error, state)
+        if not found:
+            raise
+        # As cycles do: users' objects are what changes, and a queue is at hand wherever jobs are.
+        who = min(found, key=lambda each: _LIKELY.get(each.kind, 1))
+        raise FailedOver(f"{who.kind.kubernetes} {who.key}", error) from error
 
 
 def _parts(state: ClusterState) -> dict[int, Suspect]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from kai.engine.containment.blame import blamed
 from kai.engine.framework.decisions import Decisions
 from kai.snapshot.state import ClusterState
 
@@ -35,10 +36,15 @@ class Transaction:
 
 @contextmanager
 def undone_if_failed(state: ClusterState) -> Iterator[None]:
-    """A question leaves nothing behind where it is answered; neither does it where it fails."""
+    """A question leaves nothing behind where it is answered; neither does it where it fails.
+
+    Raises:
+        FailedOver: it failed, and an object was at hand.
+    """
     transaction = Transaction(state)
     try:
-        yield
+        with blamed(state):  # which knows rows only as long as they are not found anew
+            yield
     except Exception:
         transaction.revoke()
         raise
