@@ -23,9 +23,11 @@ from kai.kube.errors import KubeError, NotFound
 from kai.kube.pace import Pace
 from kai.kube.reflector import Change, Reflector, Removed, Upserted
 from kai.kube.resources import DEVICE_CLASSES, NAMESPACES, NODES, PRIORITY_CLASSES, QUEUES
+from kai.model import names
 from kai.model.dra import DeviceClass
 from kai.model.objects import ApiObject, ApiStruct, Queue, ResourceList
-from kai.model.rules.gpus import shared_memory_mib
+from kai.model.quantity import integer
+from kai.model.rules.gpus import is_mig, shared_memory_mib
 
 #: For a look at an object that a watch does not know (yet), while the API server waits for our answer.
 LIVE_READ_SECONDS: Final = 0.3
@@ -36,6 +38,7 @@ _log = structlog.get_logger(__name__)
 
 class _NodeStatus(ApiStruct):
     allocatable: ResourceList | None = None
+    capacity: ResourceList | None = None
 
 
 class NodeRecord(ApiObject):
@@ -61,7 +64,7 @@ class NodeBook:
 
     def _put(self, node: NodeRecord) -> None:
         known, seen = self._offers.get(node.key, {}), self.capacity
-        offer = {resource: amount(text) for resource, text in (node.status.allocatable or {}).items()}
+        offer = _offer(node)
         seen.label_keys.update(node.labels)
         seen.gpu_memory_mib = max(seen.gpu_memory_mib, shared_memory_mib(node.labels) or 0)
         self._charge(known, sign=-1)
@@ -76,6 +79,17 @@ class NodeBook:
     def _charge(self, offer: dict[str, float], *, sign: int) -> None:
         for resource, value in offer.items():
             self._total[resource] = self._total.get(resource, 0) + sign * value
+
+
+def _offer(node: NodeRecord) -> dict[str, float]:
+    """What a node offers; of devices as many as it has, also while their plugin starts or is replaced."""
+    offer = {resource: amount(text) for resource, text in (node.status.allocatable or {}).items()}
+    for resource, text in (node.status.capacity or {}).items():
+        if "/" in resource:
+            offer[resource] = max(offer.get(resource, 0.0), amount(text))
+    if (gpus := integer(node.labels.get(names.GPU_COUNT_LABEL))) is not None and not any(map(is_mig, offer)):
+        offer[names.NVIDIA_GPU] = max(offer.get(names.NVIDIA_GPU, 0.0), float(gpus))
+    return offer
 
 
 class ClusterWatch:

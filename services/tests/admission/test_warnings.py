@@ -133,6 +133,21 @@ def a_node(name, *, labels=None, **allocatable):
     return Upserted(msgspec.convert(body, NodeRecord), False)
 
 
+def test_devices_count_also_while_their_plugin_has_not_told_of_them():
+    starting, replaced = NodeBook(), NodeBook()
+    starting(a_node("a", cpu="8", labels={"nvidia.com/gpu.count": "8"}))
+    assert starting.capacity.largest == {"cpu": 8, "nvidia.com/gpu": 8}
+    body = {
+        "allocatable": {"cpu": "7", "example.com/nic": "0"},
+        "capacity": {"cpu": "8", "example.com/nic": "4"},
+    }
+    replaced(Upserted(msgspec.convert({"metadata": {"name": "b"}, "status": body}, NodeRecord), False))
+    assert replaced.capacity.largest == {"cpu": 7, "example.com/nic": 4}
+    divided = NodeBook()
+    divided(a_node("c", labels={"nvidia.com/gpu.count": "8"}, **{"nvidia.com/mig-1g.5gb": "7"}))
+    assert divided.capacity.largest == {"nvidia.com/mig-1g.5gb": 7}
+
+
 def test_the_most_that_nodes_ever_offered_is_remembered():
     book = NodeBook()
     book(a_node("a", cpu="8", memory="1Gi"))
