@@ -132,11 +132,10 @@ class _Explanation:
         if not subject.pods and not self._is_joined():
             owner = await self._owner()
             if owner is not None:
-                return await self._with_remedies(objects.without_pods(owner), owner, None)
+                return await self._with_remedies(objects.without_pods(owner, now=time.time()), owner, None)
         if not subject.groups:
-            return objects.without_pods(
-                subject.object or {"kind": subject.kind, "metadata": {"name": subject.name}}
-            )
+            known = subject.object or {"kind": subject.kind, "metadata": {"name": subject.name}}
+            return objects.without_pods(known, now=time.time())
         return await self._of_engine(waiting[0] if waiting else None)
 
     def _completed(self) -> Subject:

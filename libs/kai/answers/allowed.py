@@ -13,13 +13,15 @@ from kai.answers.standing import Finding
 from kai.engine.framework.session import Session
 from kai.engine.reasons.amounts import amount_text
 from kai.model.arrays import Mask
-from kai.model.objects import Toleration
+from kai.model.objects import Taint, Toleration
+from kai.model.quantity import integer
 from kai.model.rules import taints
+from kai.model.rules.gpus import is_gpu
 from kai.model.words import counted, listed
 from kai.snapshot.classes import Constraints, GpuKind, TaskClass
 from kai.snapshot.nodes import unavailable
 from kai.snapshot.resources import GPU, NOBODY, PODS
-from kai.snapshot.rows import Job, PodSet, SubGroupSet, Task
+from kai.snapshot.rows import Job, Node, PodSet, SubGroupSet, Task
 from kai.snapshot.state import Kind
 
 _ANY_TAINT: Final = (Toleration(operator="Exists"),)
@@ -58,7 +60,9 @@ def one_of_each_class(tasks: Sequence[Task]) -> list[Task]:
 class Masks:
     """``[nodes]`` of each what it is about; a node that passes all can take a pod of the class if empty."""
 
+    #: Ready, not cordoned, and without what Kubernetes puts on nodes that are neither.
     available: Mask
+    #: Taints that somebody put on it.
     tolerated: Mask
     selected: Mask
     affine: Mask
@@ -81,8 +85,8 @@ class Masks:
         plain = replace(wanted, constraints=Constraints(tolerations=_ANY_TAINT))
         only_affinity = replace(wanted, constraints=Constraints(node_affinity=constraints.node_affinity))
         return cls(
-            available=static.ready,
-            tolerated=static.tolerated(wanted),
+            available=static.ready & static.tolerated(wanted, of_state=True),
+            tolerated=static.tolerated(wanted, of_state=False),
             selected=selected,
             affine=static.affinity(only_affinity),
             suited=static.mask(plain) | ~static.ready,
@@ -228,7 +232,7 @@ def _obstacle(session: Session, task: Task, code: Code, rows: list[int]) -> tupl
                 {
                     f"{refused.key}{'=' + refused.value if refused.value else ''}:{refused.effect}"
                     for node in nodes
-                    if (refused := taints.untolerated(node.object.spec.taints or (), constraints.tolerations))
+                    if (refused := taints.untolerated(_put_on(node), constraints.tolerations))
                 }
             )
             kept = f" and has {selector_text(constraints)}" if constraints.node_selector else ""
@@ -237,7 +241,7 @@ def _obstacle(session: Session, task: Task, code: Code, rows: list[int]) -> tupl
                 text += f"; it asks for {selector_text(constraints)}"
             return text, {"taints": found}
         case Code.NODES_UNAVAILABLE:
-            why = sorted({unavailable(node.object) for node in nodes})
+            why = sorted({_unavailable(node, constraints) for node in nodes})
             return f"that they take no pods now: {listed(why)}", {"why": why}
         case Code.NODE_SELECTOR:
             nobody = [
@@ -259,6 +263,18 @@ def _obstacle(session: Session, task: Task, code: Code, rows: list[int]) -> tupl
             return f"their kind: {kinds[0] if kinds else 'they have another kind of GPUs'}", {}
 
 
+def _put_on(node: Node) -> list[Taint]:
+    return [each for each in node.object.spec.taints or () if not taints.tells_of_state(each)]
+
+
+def _unavailable(node: Node, constraints: Constraints) -> str:
+    """A taint stays for some seconds after its cause."""
+    if why := unavailable(node.object):
+        return why
+    found = taints.untolerated(node.object.spec.taints or (), constraints.tolerations)
+    return f"node has the taint {found.key} still" if found is not None else "node is not ready"
+
+
 def _suited(session: Session, cls: TaskClass) -> list[str]:
     plain = replace(cls, constraints=Constraints(tolerations=_ANY_TAINT))
     return [why for why, passed in session.static.verdicts(plain) if not passed[session.static.ready].any()]
@@ -274,6 +290,8 @@ def _too_large(session: Session, task: Task) -> Reason:
         name, each = next(iter(resources.named_amounts(column, amount=amount, unoffered=cls.unoffered)))
         unit = resources.unit(name)
         wanted = amount_text(column, each, name=name, unit=unit)
+        if promising := [node for node in session.nodes.nodes if _promised(node, name) >= each]:
+            return _unreported(task, wanted, promising)
         if column == NOBODY or not most:
             text = f"pod {task.name} asks for {wanted}, and no node offers {name}"
             return Reason(code=Code.NOT_OFFERED, text=text, amounts={"resource": name, "asked": each / unit})
@@ -296,3 +314,23 @@ def _too_large(session: Session, task: Task) -> Reason:
         )
     text = f"pod {task.name} asks for more of several resources together than any node has"
     return Reason(code=Code.TOO_LARGE, text=text, amounts={"resource": "several"})
+
+
+def _promised(node: Node, name: str) -> int:
+    """How many devices a node has by its capacity and labels, whatever it offers of them now."""
+    capacity = node.object.status.capacity or {}
+    if name == "gpu":  # the column of all makes together
+        told = [integer(text) or 0 for each, text in capacity.items() if is_gpu(each)]
+        return max([node.gpu_count, *told])
+    return integer(capacity.get(name, "")) or 0 if "/" in name else 0
+
+
+def _unreported(task: Task, wanted: str, nodes: Sequence[Node]) -> Reason:
+    """Device plugins start after their node, and are replaced while it stays."""
+    names = [node.name for node in nodes]
+    text = (
+        f"pod {task.name} asks for {wanted}, and no node offers as much now; by its capacity or labels "
+        f"{counted(len(names), 'node')} ({listed(names)}) should: look whether the device plugin runs there"
+    )
+    why = "its device plugin offers less than the node has"
+    return Reason(code=Code.NODES_UNAVAILABLE, text=text, amounts={"wouldDo": names, "why": [why]})

@@ -9,6 +9,7 @@ import msgspec
 from kai.answers.answer import Amounts, Answer, Code, Ladder, Position, Reason, Verdict
 from kai.answers.groups import answer_pod_group, nothing_waits
 from kai.answers.situation import Situation
+from kai.engine.explain import outcomes
 from kai.engine.explain.job_order import job_order
 from kai.engine.framework.session import Session
 from kai.engine.reasons.amounts import amount_text
@@ -138,6 +139,8 @@ def answer_queue(situation: Situation, name: str) -> Answer | None:
     queue = state.queues.get(name)
     if queue is None or not queue.exists:
         return None
+    if not queue.path:
+        return _outside_tree(situation, name)
     line = [
         PodGroupKey(each.id)
         for each in job_order(session).global_order
@@ -157,6 +160,23 @@ def answer_queue(situation: Situation, name: str) -> Answer | None:
     amounts = {**_of_first(found.reason, name), **_amounts(session, queue, len(stuck)), "first": str(first)}
     reason = Reason(code=found.reason.code, text=text, amounts=amounts)
     return _of_queue(name, found.verdict, reason, found)
+
+
+def _outside_tree(situation: Situation, name: str) -> Answer:
+    """A queue below one that does not exist, or in a circle: it has neither shares nor a line."""
+    state = situation.state
+    stuck = [job for job in state.jobs.values() if (job.pending or job.gated) and job.facts.queue == name]
+    waiting = f"{counted(len(stuck), 'pod group')} waiting" if stuck else "nothing waits"
+    reason = Reason(
+        code=Code.QUEUE_MISSING,
+        text=f"nothing of queue {name!r} is placed: {outcomes.outside_tree(state, name)}; {waiting}",
+        amounts={"queue": name, "waiting": len(stuck)},
+    )
+    ladder = Ladder()
+    ladder.passes("known to the scheduler")
+    ladder.passes(waiting)
+    answer = _of_queue(name, Verdict.CHANGE, reason, None)
+    return msgspec.structs.replace(answer, stages=ladder.failed(reason))
 
 
 def _of_first(reason: Reason, queue: str) -> Amounts:

@@ -11,6 +11,7 @@ import numpy as np
 
 from kai.answers.allowed import Masks, nodes_allowed, one_of_each_class
 from kai.answers.answer import Answer, Code, Ladder, Position, Reason, Stage, Verdict
+from kai.answers.objects import is_being_made
 from kai.answers.room import Room, room_for
 from kai.answers.search import SECONDS, Search
 from kai.answers.situation import Situation, gainers, serves
@@ -70,6 +71,9 @@ _PASSING = (
     Code.TOPOLOGY_TOO_SMALL,
     Code.NEIGHBOURS,
 )
+
+#: Pods that controllers may be making.
+_STILL_MADE = (Code.PODS_MISSING, Code.NO_PODS)
 
 
 def answer_pod_group(situation: Situation, key: PodGroupKey, *, seconds: float = SECONDS) -> Answer | None:
@@ -177,7 +181,13 @@ class _Group:
     def _verdict(self, code: Code) -> Verdict:
         if code in _PASSING and self._starts_when_others_end():
             return Verdict.WAIT
+        if code in _STILL_MADE and is_being_made(self._newest(), now=self.situation.now):
+            return Verdict.WAIT
         return _OTHERWISE.get(code, Verdict.CHANGE)
+
+    def _newest(self) -> float:
+        """When the pod group or the youngest of its pods was created, in Unix seconds."""
+        return max(self.job.created, *(task.created for task in tasks_of(self.job)), 0.0)
 
     def _starts_when_others_end(self) -> bool:
         return serves(self.situation.cycle(EndOthers(group=self.job.key)), self.job.key)

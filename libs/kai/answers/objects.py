@@ -18,9 +18,14 @@ from kai.workloads.no_pods import is_suspended, why_none, zero_of
 
 #: What Kubernetes calls the scheduler that pods have which name none.
 _USUAL: Final = "default-scheduler"
-#: A pod-grouper needs a moment.
-GROUPING_SECONDS: Final = 10.0
+#: Controllers need a moment for the next pod, and a pod-grouper for its pod group.
+MAKING_SECONDS: Final = 10.0
 _EVICTIONS_TOLD: Final = 10
+
+
+def is_being_made(newest: float, *, now: float) -> bool:
+    """Whether more may be on its way, as something was made a moment ago; both in Unix seconds."""
+    return abs(now - newest) < MAKING_SECONDS
 
 
 def without_scheduler(pod: Pod, *, scheduler_name: str) -> Answer | None:
@@ -72,9 +77,9 @@ def without_group(
         return _of_pod(pod, Verdict.CHANGE, Reason(code=Code.NOT_GROUPED, text=text, amounts=amounts), ladder)
     if groupers == 0:
         text += ": no pod-grouper is ready"
-    elif since >= GROUPING_SECONDS:
+    elif since >= MAKING_SECONDS:
         text += ": the pod-grouper is silent; its log may say why"
-    verdict = Verdict.WAIT if since < GROUPING_SECONDS and groupers != 0 else Verdict.ESCALATE
+    verdict = Verdict.WAIT if since < MAKING_SECONDS and groupers != 0 else Verdict.ESCALATE
     return _of_pod(pod, verdict, Reason(code=Code.NOT_GROUPED, text=text, amounts=amounts), ladder)
 
 
@@ -90,11 +95,11 @@ def _of_pod(pod: Pod, verdict: Verdict, reason: Reason, ladder: Ladder) -> Answe
     )
 
 
-def without_pods(owner: Json) -> Answer:
-    """A workload (Job, Deployment …) that has no pods, by what it says itself."""
+def without_pods(owner: Json, *, now: float) -> Answer:
+    """A workload (Job, Deployment …) that has no pods, by what it says itself; ``now`` in Unix seconds."""
     meta = owner.get("metadata") or {}
     kind, name = str(owner.get("kind", "")), str(meta.get("name", ""))
-    reason, verdict = _without_pods(f"{kind} {name}", owner)
+    reason, verdict = _without_pods(f"{kind} {name}", owner, now=now)
     return Answer(
         kind=kind,
         namespace=str(meta.get("namespace", "")),
@@ -106,7 +111,7 @@ def without_pods(owner: Json) -> Answer:
     )
 
 
-def _without_pods(what: str, owner: Json) -> tuple[Reason, Verdict]:
+def _without_pods(what: str, owner: Json, *, now: float) -> tuple[Reason, Verdict]:
     status, why = owner.get("status") or {}, f"{what} {why_none(owner)}"
     if is_suspended(owner):
         return Reason(code=Code.SUSPENDED, text=why), Verdict.CHANGE
@@ -119,7 +124,12 @@ def _without_pods(what: str, owner: Json) -> tuple[Reason, Verdict]:
         for each in status.get("conditions") or ()
         if isinstance(each, dict) and each.get("message") and each.get("status") == "True"
     ]
-    text = f"{what} has no pods: its controller has made none" + (f" ({said[-1]})" if said else "")
+    text = f"{what} has no pods: its controller has made none"
+    if said:
+        return Reason(code=Code.NO_PODS, text=f"{text} ({said[-1]})"), Verdict.CHANGE
+    created = seconds(str((owner.get("metadata") or {}).get("creationTimestamp") or ""))
+    if is_being_made(created, now=now):
+        return Reason(code=Code.NO_PODS, text=f"{text} yet"), Verdict.WAIT
     return Reason(code=Code.NO_PODS, text=text), Verdict.CHANGE
 
 

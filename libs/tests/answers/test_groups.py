@@ -57,6 +57,19 @@ def tainted(name: str, **options: Any) -> Any:
     return node
 
 
+def stated(name: str, state: str, **options: Any) -> Any:
+    """A node with the taint that Kubernetes puts on it."""
+    node = a_node(name, **options)
+    node.spec.taints = [Taint(key=f"node.kubernetes.io/{state}", effect="NoSchedule")]
+    return node
+
+
+def with_capacity(name: str, *, capacity: dict[str, str], **options: Any) -> Any:
+    node = a_node(name, **options)
+    node.status.capacity = capacity
+    return node
+
+
 TWO: Sequence[Any] = [a_node("n0", gpus=4), a_node("n1", gpus=4)]
 SHARED = [a_node("n0", gpus=1, gpu_memory_mib=40_000)]
 #: Runs, and is nobody's to take.
@@ -128,6 +141,40 @@ CASES: dict[str, tuple[list[Any], Verdict, StageName, Code, str, dict[str, Any]]
         [team(), a_node("n0", gpus=4, ready=False), a_job("job", gpus=1)],
         Verdict.ESCALATE, StageName.NODES_ALLOWED, Code.NODES_UNAVAILABLE, "node is not ready", {},
     ),
+    "nodes that are not ready, and say so in a taint": (
+        [team(), stated("n0", "not-ready", gpus=4, ready=False), a_job("job", gpus=1)],
+        Verdict.ESCALATE, StageName.NODES_ALLOWED, Code.NODES_UNAVAILABLE, "node is not ready",
+        {"wouldDo": ["n0"]},
+    ),
+    "a node that is ready again, whose taint is still there": (
+        [team(), stated("n0", "not-ready", gpus=4), a_job("job", gpus=1)],
+        Verdict.ESCALATE, StageName.NODES_ALLOWED, Code.NODES_UNAVAILABLE,
+        "node has the taint node.kubernetes.io/not-ready still", {"wouldDo": ["n0"]},
+    ),
+    "a taint beside that of a cordoned node": (
+        [
+            team(), stated("n0", "unschedulable", gpus=4, ready=False), tainted("n1", gpus=4),
+            a_job("job", gpus=1),
+        ],
+        Verdict.CHANGE, StageName.NODES_ALLOWED, Code.TAINTED, "the taint for=others:NoSchedule",
+        {"wouldDo": ["n1"]},
+    ),
+    "GPUs of which a device plugin has not told yet": (
+        [team(), a_node("n0", gpus=0, labels={"nvidia.com/gpu.count": "4"}), a_job("job", gpus=1)],
+        Verdict.ESCALATE, StageName.NODES_ALLOWED, Code.NODES_UNAVAILABLE,
+        "and no node offers as much now; by its capacity or labels 1 node (n0) should: look whether",
+        {"wouldDo": ["n0"]},
+    ),
+    "GPUs whose device plugin is replaced": (
+        [team(), with_capacity("n0", gpus=0, capacity={"nvidia.com/gpu": "4"}), a_job("job", gpus=1)],
+        Verdict.ESCALATE, StageName.NODES_ALLOWED, Code.NODES_UNAVAILABLE,
+        "1 node (n0) should: look whether the device plugin runs there",
+        {"wouldDo": ["n0"]},
+    ),
+    "more GPUs than a node would have": (
+        [team(), with_capacity("n0", gpus=0, capacity={"nvidia.com/gpu": "4"}), a_job("job", gpus=8)],
+        Verdict.NEVER, StageName.NODES_ALLOWED, Code.NOT_OFFERED, "no node offers gpu", {},
+    ),
     "a resource that nobody offers": (
         [team(), a_node("n0", gpus=0), a_job("job", gpus=1)],
         Verdict.NEVER, StageName.NODES_ALLOWED, Code.NOT_OFFERED, "no node offers gpu", {},
@@ -182,6 +229,10 @@ CASES: dict[str, tuple[list[Any], Verdict, StageName, Code, str, dict[str, Any]]
         [team(), TWO, a_job("job", gpus=1, pods=2, min_member=3)],
         Verdict.CHANGE, StageName.COMPLETE, Code.PODS_MISSING,
         "2 of the 3 that are needed exist", {"pods": 2},
+    ),
+    "pods that are being made": (
+        [team(), TWO, a_job("job", gpus=1, pods=2, min_member=3, created=NOW - 2)],
+        Verdict.WAIT, StageName.COMPLETE, Code.PODS_MISSING, "2 of the 3 that are needed exist", {},
     ),
     "pods of which one is about to go": (
         [
@@ -456,6 +507,21 @@ def test_nobody_is_explained_who_is_not_there() -> None:
     assert answer_pod_group(situation, PodGroupKey("default/none")) is None
     assert answer_pod(situation, "default/none") is None
     assert answer_queue(situation, "none") is None
+
+
+@pytest.mark.parametrize("jobs", [0, 1])
+def test_a_queue_below_one_that_does_not_exist_is_told_to_be(jobs: int) -> None:
+    work = [a_job("job", queue="child", gpus=1)] * jobs
+    answer = answer_queue(the_situation(team(), a_queue("child", parent="nowhere"), TWO, work), "child")
+    assert answer is not None
+    assert (answer.verdict, answer.reason.code) == (Verdict.CHANGE, Code.QUEUE_MISSING)
+    assert failed(answer) == StageName.ADMITTED
+    waiting = "1 pod group waiting" if jobs else "nothing waits"
+    assert answer.reason.text == (
+        "nothing of queue 'child' is placed: queue 'nowhere', above queue 'child', does not exist; "
+        f"create it; {waiting}"
+    )
+    assert answer.reason.amounts == {"queue": "child", "waiting": jobs}
 
 
 def test_an_answer_as_a_document_has_the_keys_that_are_documented() -> None:

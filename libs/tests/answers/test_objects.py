@@ -18,6 +18,7 @@ from kai.answers.objects import (
 )
 from kai.bench.objects import a_pod
 from kai.model.objects import Condition, Pod
+from kai.snapshot.times import rfc3339
 
 NOW = 1_900_000_000.0
 OURS = "kai-scheduler"
@@ -111,9 +112,16 @@ def test_a_workload_without_pods_is_told_why(
     spec: dict[str, Any], status: dict[str, Any], verdict: Verdict, code: Code, text: str
 ) -> None:
     owner = {"kind": "Job", "metadata": {"name": "j", "namespace": "n"}, "spec": spec, "status": status}
-    found = without_pods(owner)
+    found = without_pods(owner, now=NOW)
     assert (found.verdict, found.reason.code) == (verdict, code)
     assert text in found.reason.text
+
+
+@pytest.mark.parametrize(("age", "verdict"), [(1, Verdict.WAIT), (60, Verdict.CHANGE)])
+def test_a_controller_has_a_moment_to_make_pods(age: float, verdict: Verdict) -> None:
+    metadata = {"name": "j", "namespace": "n", "creationTimestamp": rfc3339(NOW - age)}
+    found = without_pods({"kind": "Job", "metadata": metadata, "spec": {}}, now=NOW)
+    assert (found.verdict, found.reason.code) == (verdict, Code.NO_PODS)
 
 
 def an_answer(code: Code, text: str) -> Answer:

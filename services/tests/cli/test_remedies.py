@@ -56,7 +56,7 @@ def told(body: Json, code: Code, *things: Any) -> list[tuple[str, str | None]]:
 def test_a_suspended_job_is_resumed() -> None:
     spec = {"suspend": True, "parallelism": 1, "template": {"spec": a_template(gpus=1)}}
     body = an_object("Job", spec)
-    assert objects.without_pods(body).reason.code is Code.SUSPENDED
+    assert objects.without_pods(body, now=NOW).reason.code is Code.SUSPENDED
     command = 'kubectl patch job/x -n default --type=merge -p \'{"spec": {"suspend": false}}\''
     assert told(body, Code.SUSPENDED) == [("resume Job x", command)]
 

@@ -329,20 +329,24 @@ def denial(state: ClusterState, task: Task) -> Explanation | None:
     return Explanation(reason=str(Reason.QUEUE_ACCESS_DENIED), message=text)
 
 
-def without_queue(state: ClusterState, job: Job) -> Explanation:
-    """Which queue on the way from the job's own to the top is not there; for a job whose queue is not."""
-    name, seen, queues = job.facts.queue, set[str](), state.queues
-    while (queue := queues.get(name)) is not None and queue.exists and name not in seen:
+def outside_tree(state: ClusterState, queue: str) -> str:
+    """Why a queue takes no part: which one on the way from it to the top is not there."""
+    name, seen, queues = queue, set[str](), state.queues
+    while (there := queues.get(name)) is not None and there.exists and name not in seen:
         seen.add(name)
-        name = queue.parent_name
-    if (own := queues.get(job.facts.queue)) is not None and own.too_deep:
-        text = f"queue {own.name!r} takes no part: {limits.too_deep(own.parent_name)}"
-    elif name in seen:
-        text = f"queue {name!r} is its own ancestor; change its spec.parentQueue"
-    elif seen:
-        text = f"queue {name!r}, above queue {job.facts.queue!r}, does not exist; create it"
-    else:
-        text = f"queue {name!r} does not exist; create it or name another"
+        name = there.parent_name
+    if (own := queues.get(queue)) is not None and own.too_deep:
+        return f"queue {own.name!r} takes no part: {limits.too_deep(own.parent_name)}"
+    if name in seen:
+        return f"queue {name!r} is its own ancestor; change its spec.parentQueue"
+    if seen:
+        return f"queue {name!r}, above queue {queue!r}, does not exist; create it"
+    return f"queue {name!r} does not exist; create it or name another"
+
+
+def without_queue(state: ClusterState, job: Job) -> Explanation:
+    """The same of the queue of a job, with what becomes of pods that run."""
+    text = outside_tree(state, job.facts.queue)
     if job.active_allocated:
         text += (
             "; pods that run keep running until somebody needs what they hold, and are charged to no queue"

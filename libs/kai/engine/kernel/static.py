@@ -122,11 +122,18 @@ class StaticFilters:
         required = (cls.constraints.node_affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
         return mask & self.labels.terms(required.get("nodeSelectorTerms") or ()) if required else mask
 
-    def tolerated(self, cls: TaskClass) -> Mask:
-        """Nodes whose taints the class tolerates, be filters on or off."""
+    def tolerated(self, cls: TaskClass, *, of_state: bool | None = None) -> Mask:
+        """Nodes whose taints the class tolerates, be filters on or off.
+
+        Args:
+            cls: of the pods.
+            of_state: only taints that tell how a node is, which Kubernetes keeps, or only those that somebody
+                put there.
+        """
         mask = np.ones(len(self.nodes), dtype=bool)
         for found, tainted in self._taints.items():
-            if taints.untolerated(found, cls.constraints.tolerations) is not None:
+            asked = [each for each in found if of_state in (None, taints.tells_of_state(each))]
+            if taints.untolerated(asked, cls.constraints.tolerations) is not None:
                 mask &= ~tainted
         return mask
 

@@ -14,6 +14,9 @@ from kai.model.quantity import integer
 REPELLING: Final = ("NoSchedule", "NoExecute")
 #: The effect that only asks to look elsewhere first.
 AVOIDED: Final = "PreferNoSchedule"
+#: What Kubernetes puts on nodes by itself, and takes off when the node can be used: cordoned, not ready,
+#: unreachable, under pressure, not set up yet by its cloud.
+_OF_STATE: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
 class AnyTaint(Protocol):
@@ -45,6 +48,11 @@ class AnyToleration(AnyTaint, Protocol):
 
 
 T = TypeVar("T", bound=AnyTaint)
+
+
+def tells_of_state(taint: AnyTaint) -> bool:
+    """Whether a taint of a node only tells how the node is; others were put there by somebody."""
+    return taint.key.startswith(_OF_STATE)
 
 
 def tolerates(toleration: AnyToleration, taint: AnyTaint) -> bool:
