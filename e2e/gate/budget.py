@@ -168,8 +168,6 @@ class Gate:
         why = f"status {ended.status}"
         if not stage.again:
             return Result(stage, Outcome.FAILED, why, last=ended.last)
-        if late := self._late(stage):
-            return Result(stage, Outcome.FAILED, f"{why}, and not tried again: {late}", last=ended.last)
         self.say(f"## {stage.name}: failed; what failed is tried once more")
         second = self._do(stage, stage.again)
         if second.status == 0:

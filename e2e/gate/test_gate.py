@@ -196,15 +196,6 @@ def test_what_failed_is_tried_once_more_where_a_stage_says_so(minutes, statuses,
     assert plan.now <= 60 * CUT_MINUTES
 
 
-def test_no_second_try_is_started_late():
-    stage = Stage("long", ("long",), minutes=20, again=("failed ones",))
-    plan = Plan(minutes={"make test": START_MINUTES - 1, "long": 3}, statuses={"long": [1]})
-    assert not plan.gate(TESTS, stage).decide()
-    assert plan.ran == ["make test", "long"]
-    why = "status 1, and not tried again: 57 minutes are gone, and after 55 nothing is started"
-    assert f"##   FAILED      3.0 min,   6.0 of work  long ({why})" in plan.text
-
-
 @pytest.mark.parametrize(
     ("minutes", "status", "why"),
     [
