@@ -232,6 +232,15 @@ WEIGHT: Final = Limit(
     most=100,
     enforced=("Kubernetes",),
 )
+#: Kubernetes knows no ranges of ports: who forwards calls or video lists some hundred one by one. More
+#: belong to the network of the host, where nobody needs to list them.
+HOST_PORTS: Final = Limit(
+    kind="Pod",
+    field="spec.containers[].ports",
+    most=1024,
+    unit="ports of the host, in all containers together",
+    enforced=("webhook",),
+)
 VOLUMES: Final = Limit(kind="Pod", field="spec.volumes", most=1024, enforced=("webhook",))
 POD_CLAIMS: Final = Limit(kind="Pod", field="spec.resourceClaims", most=256, enforced=("webhook",))
 POD_PRIORITY: Final = Limit(

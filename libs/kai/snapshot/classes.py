@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from kai.model.decisions import ResourceType
 from kai.model.objects import Pod, Toleration
 from kai.model.rules.gpu_shares import centi_of_memory
+from kai.model.rules.host_ports import NO_PORTS, HostPorts, Port
 from kai.snapshot.amounts import GPU_CENTI, Amounts
 from kai.snapshot.resources import PODS
 
@@ -35,7 +36,7 @@ class Constraints:
     pod_affinity: dict[str, Any] | None = None
     pod_anti_affinity: dict[str, Any] | None = None
     tolerations: tuple[Toleration, ...] = ()
-    host_ports: tuple[tuple[str, str, int], ...] = ()
+    host_ports: tuple[Port, ...] = ()
     spread: tuple[dict[str, Any], ...] = ()
     priority_class: str = ""
     priority: int = 0
@@ -101,6 +102,8 @@ class TaskClass:
     for_gpus: bool = field(init=False)
     #: Whether it wants to be near or away from other pods.
     affine: bool = field(init=False)
+    #: ``constraints.host_ports``, to be held against those of other classes.
+    ports: HostPorts = field(init=False, repr=False)
     #: Whether it asks for so much of anything that what its pods ask for together might not fit into 64 bits.
     vast: bool = field(init=False)
     #: All that it asks for: hundredths of GPUs, MiB of GPU memory, millicores, bytes, and the rest together.
@@ -112,6 +115,8 @@ class TaskClass:
         self._charge = Amounts(self.cpu_millis, self.memory_bytes, self.gpu_centi)
         self.shared = self.kind is GpuKind.FRACTION or self.kind is GpuKind.MEMORY
         self.affine = bool(self.constraints.pod_affinity or self.constraints.pod_anti_affinity)
+        ports = self.constraints.host_ports
+        self.ports = HostPorts(ports) if ports else NO_PORTS
         self.cpu_only = self.kind is GpuKind.NONE and not self.dra_gpus
         self.for_gpus = self.claims_gpus or not self.cpu_only
         self.vast = any(amount > _VAST for _, amount in self.items)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kai.model import names
 from kai.model.objects import Container, Pod
-from kai.model.requests import is_sidecar
+from kai.model.rules.host_ports import host_ports_of
 from kai.model.rules.volumes import claim_name, is_ephemeral
 from kai.snapshot.classes import Constraints
 
@@ -28,7 +28,7 @@ def constraints_of(pod: Pod) -> Constraints:
         pod_affinity=affinity.get("podAffinity"),
         pod_anti_affinity=affinity.get("podAntiAffinity"),
         tolerations=tuple(spec.tolerations or ()),
-        host_ports=_host_ports(pod),
+        host_ports=host_ports_of(pod),
         spread=spread,
         priority_class=spec.priority_class_name,
         priority=spec.priority or 0,
@@ -82,18 +82,6 @@ def _config_maps_of(container: Container, pod: Pod) -> list[str]:
         if reference and not reference.get("optional"):
             found.append(reference.get("name", ""))
     return [name for name in found if not _made_by_binder(name, pod)]
-
-
-def _host_ports(pod: Pod) -> tuple[tuple[str, str, int], ...]:
-    ports: set[tuple[str, str, int]] = set()
-    # Other init containers listen for a while only, and Kubernetes keeps no port for them.
-    sidecars = [each for each in pod.spec.init_containers or () if is_sidecar(each)]
-    for container in (*pod.spec.containers, *sidecars):
-        for port in container.ports or ():
-            number = port.host_port or (port.container_port if pod.spec.host_network else 0)
-            if number:
-                ports.add((port.host_ip or "0.0.0.0", port.protocol or "TCP", number))
-    return tuple(sorted(ports))
 
 
 def numa_inputs(pod: Pod) -> list[Any]:

@@ -14,6 +14,7 @@ from kai.model import limits, names
 from kai.model.limits import Limit
 from kai.model.objects import ApiStruct, Pod, PodSpec
 from kai.model.remembered import forgettable
+from kai.model.rules.host_ports import host_ports_of
 from kai.snapshot.asked import asked
 from kai.snapshot.gpu_need import gpu_annotations
 from kai.snapshot.group_order import GroupOrder
@@ -204,6 +205,7 @@ def check_scheduling(pod: Pod) -> None:
     limits.CONTAINERS.check(containers)
     limits.SELECTOR.check_count(spec.node_selector)
     limits.TOLERATIONS.check_count(spec.tolerations)
+    limits.HOST_PORTS.check_count(host_ports_of(pod))
     limits.VOLUMES.check_count(spec.volumes)
     _check_references(spec)
     if spec.priority:

@@ -53,6 +53,13 @@ _MUCH_ASKED: Final = (
     " ? '^[0-9]{1,5}(Mi|Gi|M|G)$' : '^[0-9]{1,5}m?$')))))"
 )
 
+#: Of eight containers none lists more than its part of the ports that a pod may have of its host.
+_MUCH_LISTED: Final = (
+    "[object.spec.containers, has(object.spec.initContainers) ? object.spec.initContainers : []]"
+    ".exists(several, several.exists(one,"
+    f" has(one.ports) && size(one.ports) > {limits.HOST_PORTS.most // 8}))"
+)
+
 #: How a webhook is asked whose word nobody waits for.
 _WITHOUT_OWNER: Final = "!has(object.metadata.ownerReferences) || size(object.metadata.ownerReferences) == 0"
 _MADE_BY_HAND: Final[Json] = {"name": "made-by-hand", "expression": _WITHOUT_OWNER}
@@ -225,7 +232,7 @@ def _may_be_beyond_bounds() -> str:
         "spec.resourceClaims": limits.POD_CLAIMS,
     }
     beyond = [f"has(object.{at}) && size(object.{at}) > {limit.most}" for at, limit in counted.items()]
-    return " || ".join((*beyond, *_LOOKED_AT, _MUCH_ASKED))
+    return " || ".join((*beyond, *_LOOKED_AT, _MUCH_ASKED, _MUCH_LISTED))
 
 
 def of_warnings(client_config: ClientConfig, scope: PodScope) -> Json:

@@ -96,6 +96,14 @@ def _pods() -> Iterator[tuple[str, dict[str, Any], str, str]]:
     )
     yield "tolerations", {"tolerations": [{"key": f"k{i}"} for i in range(600)]}, "spec.tolerations", "512"
     yield "selector", {"nodeSelector": {f"k{i}": "v" for i in range(300)}}, "spec.nodeSelector", "256 labels"
+    ports = [{"containerPort": 1, "hostPort": port} for port in range(1, 1026)]
+    listening = [{"name": "some", "ports": ports[:500]}, {"name": "others", "ports": ports[500:]}]
+    yield (
+        "host ports",
+        {"containers": listening},
+        "spec.containers[].ports is '1025'",
+        "1024 ports of the host",
+    )
     yield "volumes", {"volumes": [{"name": f"v{i}"} for i in range(2000)]}, "spec.volumes", "1024"
     claims = [{"name": f"c{i}", "resourceClaimName": "x"} for i in range(300)]
     yield "claims", {"resourceClaims": claims}, "spec.resourceClaims", "256"
@@ -502,6 +510,7 @@ PLAYED = {
     "SPREAD": "pod: spread constraints",
     "SKEW": "pod: skew",
     "WEIGHT": "pod: weight",
+    "HOST_PORTS": "pod: host ports",
     "VOLUMES": "pod: volumes",
     "POD_CLAIMS": "pod: claims",
     "POD_PRIORITY": "pod: priority",

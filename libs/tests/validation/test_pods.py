@@ -314,6 +314,20 @@ def test_a_pod_that_nobody_is_asked_about_is_within_its_bounds_in_all(resource, 
     pod_bounds.check(much)
 
 
+def test_a_pod_with_as_many_ports_as_nobody_is_asked_about_is_within_its_bounds():
+    containers = [
+        {
+            "name": f"c{number}",
+            "restartPolicy": "Always",
+            "ports": [{"containerPort": 1, "hostPort": 1000 * number + port} for port in range(1, 129)],
+        }
+        for number in range(8)
+    ]
+    much = a_hostile_pod("much", containers=containers[:4], initContainers=containers[4:])
+    assert not is_asked_about(much, LARGE)
+    pod_bounds.check(much)
+
+
 def test_the_api_server_need_not_ask_about_usual_pods():
     resources = {"cpu": "8", "memory": "512Gi", "nvidia.com/gpu": "8", "rdma/hca": "1"}
     container = {"name": "main", "resources": {"requests": resources, "limits": resources}}

@@ -98,19 +98,5 @@ class HostPorts(NodeFilter, Readiness):
         return not self._are_free(task, node, leaving=True)
 
     def _are_free(self, task: Task, node: Node, *, leaving: bool) -> bool:
-        wanted = task.cls.constraints.host_ports
-        return not any(
-            _collide(wanted, other.cls.constraints.host_ports)
-            for other in others_on(node, task, leaving=leaving)
-        )
-
-
-def _collide(mine: tuple[tuple[str, str, int], ...], theirs: tuple[tuple[str, str, int], ...]) -> bool:
-    anywhere = "0.0.0.0"
-    return any(
-        protocol == other_protocol
-        and port == other_port
-        and (address == other or anywhere in (address, other))
-        for address, protocol, port in mine
-        for other, other_protocol, other_port in theirs
-    )
+        wanted = task.cls.ports
+        return not any(wanted.collide(other.cls.ports) for other in others_on(node, task, leaving=leaving))
