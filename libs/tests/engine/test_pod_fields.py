@@ -1,5 +1,7 @@
 """What a pod's specification says beside amounts and affinity is heeded."""
 
+from dataclasses import replace
+
 import pytest
 
 from kai.engine import Engine
@@ -13,6 +15,7 @@ from kai.model.objects import (
 from kai.model.rules.volumes import SELECTED_NODE
 from kai.snapshot.refusals import FIRST_SECONDS, IN_A_ROW
 from kai.snapshot.state import Kind
+from libs.tests.counted import Counted
 from libs.tests.engine.builders import (
     NOW,
     a_node,
@@ -224,6 +227,24 @@ def test_of_two_pods_of_one_cycle_one_gets_such_a_volume():
     add(state, a_single("first", spec=WITH_DATA))
     add(state, a_single("second", spec=WITH_DATA, created=1))
     assert list(bound(cycle(state))) == ["first"]
+
+
+def test_who_has_many_volumes_for_itself_is_not_held_against_each_of_another_pod():
+    many, state = 200, a_state(nodes(1, gpus=2, cpu="8"))
+    state.apply(Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v"}, "spec": {}})
+    for pod in ("first", "second"):
+        names = [f"{pod}-{number}" for number in range(many)]
+        for name in names:
+            metadata = {"name": name, "namespace": "default"}
+            spec = {"accessModes": ["ReadWriteOncePod"], "volumeName": "v"}
+            state.apply(Kind.PERSISTENT_VOLUME_CLAIM, {"metadata": metadata, "spec": spec})
+        volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+        add(state, a_single(pod, on="n0" if pod == "first" else "", spec={"volumes": volumes}))
+        cls = task_of(state, pod).cls
+        cls.constraints = replace(cls.constraints, volume_claims=tuple(map(Counted, names)))
+    Counted.looks = 0
+    assert bound(cycle(state)) == {"second": "n0"}
+    assert Counted.looks < 50 * many
 
 
 def a_claim_to_be_made(state, *, selected="", provisioner="disks.example.com", **spec):

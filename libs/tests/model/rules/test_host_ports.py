@@ -1,13 +1,12 @@
 """Ports of a node: which pods cannot be on one node for them."""
 
-from typing import ClassVar
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kai.model.objects import Container, ContainerPort, Pod, PodSpec
 from kai.model.rules.host_ports import NO_PORTS, HostPorts, host_ports_of
+from libs.tests.counted import Counted
 
 
 def a_pod(*ports, sidecar_ports=(), host_network=None):
@@ -74,21 +73,6 @@ PORTS = st.lists(
 @given(mine=PORTS, theirs=PORTS)
 def test_two_pods_collide_where_any_two_of_their_ports_do(mine, theirs):
     assert HostPorts(mine).collide(HostPorts(theirs)) is by_definition(mine, theirs)
-
-
-class Counted(str):
-    """A protocol that counts how often anybody looks at it."""
-
-    __slots__ = ()
-    looks: ClassVar[int] = 0
-
-    def __eq__(self, other):
-        Counted.looks += 1
-        return str.__eq__(self, other)
-
-    def __hash__(self):
-        Counted.looks += 1
-        return str.__hash__(self)
 
 
 @pytest.mark.parametrize("meeting", [0, 1000], ids=["where none meet", "where all meet at other addresses"])

@@ -66,12 +66,13 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
     def refuse(self, task: Task, job: Job) -> str | None:
         """Claims that do not exist, are another pod's, are lost, or are never bound while a pod waits."""
         del job
+        own = frozenset(task.cls.constraints.own_claims)
         for name, claim in self._claims(task):
             if claim is None:
                 return f"persistent volume claim {name!r} does not exist in namespace {task.namespace!r}"
             if (claim.get("metadata") or {}).get("deletionTimestamp"):
                 return f"persistent volume claim {name!r} is being deleted"
-            if name in task.cls.constraints.own_claims and not is_made_for(claim, task.uid):
+            if name in own and not is_made_for(claim, task.uid):
                 return (
                     f"persistent volume claim {name!r} was not made for the pod's ephemeral volume; "
                     "delete it unless it goes by itself"
@@ -131,33 +132,28 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
 
     def _is_left(self, task: Task) -> bool:
         """Whether somebody who is leaving still has a volume of the task that only one pod may have."""
-        return any(
-            other is not task and other.releasing and name in other.cls.constraints.volume_claims
-            for name in self._exclusive(task)
-            for other in self._in_namespace(task)
-        )
+        return any(other.releasing for other in self._rivals(task))
 
     def _taken(self, task: Task) -> bool:
         """Whether another pod has a volume of the task that only one pod may have."""
-        return any(
-            other is not task and OCCUPYING[other.status] and name in other.cls.constraints.volume_claims
-            for name in self._exclusive(task)
-            for other in self._in_namespace(task)
-        )
+        return any(OCCUPYING[other.status] for other in self._rivals(task))
 
-    def _exclusive(self, task: Task) -> list[str]:
-        """Claims of volumes that one pod alone may have."""
-        return [
+    def _rivals(self, task: Task) -> Iterator[Task]:
+        """Other pods on nodes that use a volume of the task that only one pod may have."""
+        exclusive = frozenset(
             name
             for name, claim in self._claims(task)
             if claim is not None and _ONE_POD in ((claim.get("spec") or {}).get("accessModes") or ())
-        ]
-
-    def _in_namespace(self, task: Task) -> Iterator[Task]:
-        """Pods on nodes, of the task's namespace."""
+        )
+        if not exclusive:
+            return
         for node in self._handle.nodes.nodes:
             for other in node.tasks.values():
-                if other.namespace == task.namespace:
+                if (
+                    other is not task
+                    and other.namespace == task.namespace
+                    and not exclusive.isdisjoint(other.cls.constraints.volume_claims)
+                ):
                     yield other
 
     # --- claims ----------------------------------------------------------------------------------
