@@ -18,7 +18,7 @@ from kai.kube.events import EventRecorder, ObjectReference
 from kai.kube.ranks import Rank
 from kai.kube.resources import NODES, PODS
 from kai.kube.store import Store
-from kai.model import names
+from kai.model import condition_texts, names
 from kai.model.claims import Grant
 from kai.model.decisions import BindDecision, PodRef, ResourceType
 from kai.model.objects import Node, Pod
@@ -347,7 +347,12 @@ class PodBinder:
         *,
         rank: Rank = Rank.STATUS,
     ) -> None:
-        condition = {"type": names.POD_BOUND, "status": status, "reason": reason, "message": message}
+        condition = {
+            "type": names.POD_BOUND,
+            "status": status,
+            "reason": reason,
+            "message": condition_texts.bounded(message),
+        }
         await self._client.patch(
             PODS,
             decision.pod.name,

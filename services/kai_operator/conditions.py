@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from kai.model import condition_texts
 from kai_operator.kinds import Manifest, Ref, ref_of
 
-#: The API takes 32,768 characters; nobody reads so many.
-_LONGEST: Final = 4096
 _SHOWN: Final = 10
 
 
@@ -141,7 +140,7 @@ def _condition(
         "type": kind,
         "status": "Unknown" if value is None else str(value),
         "reason": reason,
-        "message": message[:_LONGEST],
+        "message": condition_texts.bounded(message),
         "observedGeneration": generation,
         "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }

@@ -7,7 +7,7 @@ that of the last before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
@@ -88,16 +88,27 @@ def _condition(
         type=UNSCHEDULABLE_ON_NODE_POOL,
         node_pool=group.node_pool,
         reason=UNSCHEDULABLE,
-        message=message,
-        reasons=[_reason(explanation) for explanation in outcome.explanations],
+        message=condition_texts.bounded(message),
+        reasons=list(_reasons(outcome.explanations)),
         last_transition_time=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         status="True",
         transition_id=transition,
     )
 
 
+def _reasons(explanations: Sequence[Explanation]) -> Iterator[Json]:
+    """One by one, as many as have as much to say together as one message may; the first in any case."""
+    left = condition_texts.MOST_BYTES
+    for number, explanation in enumerate(explanations):
+        reason = _reason(explanation)
+        left -= len(reason["message"].encode())
+        if left < 0 and number:
+            return
+        yield reason
+
+
 def _reason(explanation: Explanation) -> Json:
-    reason: Json = {"reason": explanation.reason, "message": explanation.message}
+    reason: Json = {"reason": explanation.reason, "message": condition_texts.bounded(explanation.message)}
     details = (explanation.details or {}).get("queueDetails")
     if details:
         written = {

@@ -57,6 +57,7 @@ def condition_patch(
 
     It carries the resource version, so that it cannot hit a pod that was bound meanwhile.
     """
+    message = condition_texts.bounded(message)
     if pod.scheduled == ("False", reason, message):
         return None
     condition = {

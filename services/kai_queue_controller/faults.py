@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kai.kube.resources import QUEUES
-from kai.model import names
+from kai.model import condition_texts, names
 from kai.model.faults import Fault
 from kai.model.objects import Json, ObjectMeta
 from kai.wire.sessions import SessionUpdate
@@ -52,6 +52,6 @@ def with_condition(conditions: Sequence[Json], fault: Fault | None) -> list[Json
         "type": names.QUEUE_ACCEPTED,
         "status": "False",
         "reason": fault.reason,
-        "message": fault.message,
+        "message": condition_texts.bounded(fault.message),
     }
     return None if mine == [wanted] else [*others, wanted]

@@ -15,6 +15,7 @@ from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.ranks import Rank
 from kai.kube.resources import PODS
+from kai.model import condition_texts
 from kai.model.decisions import Eviction
 from kai.model.objects import Pod
 from kai.snapshot.times import rfc3339
@@ -222,6 +223,6 @@ def _condition(eviction: Eviction, now: float) -> dict[str, Any]:
         "type": "DisruptionTarget",
         "status": "True",
         "reason": "PreemptionByScheduler",
-        "message": eviction.message,
+        "message": condition_texts.bounded(eviction.message),
         "lastTransitionTime": rfc3339(now),
     }

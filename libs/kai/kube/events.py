@@ -26,6 +26,7 @@ from kai.kube.errors import KubeError, NotFound
 from kai.kube.fair_queue import FairQueue
 from kai.kube.resources import EVENTS, Resource
 from kai.model.objects import ApiObject, ApiStruct
+from kai.model.words import shortened
 
 EventType = Literal["Normal", "Warning"]
 
@@ -139,7 +140,7 @@ class EventRecorder:
     ) -> None:
         """Have an event written; returns at once. ``action`` defaults to the reason."""
         now = self._clock()
-        message = _shorten(message)
+        message = shortened(message, most=NOTE_BYTES)
         key = (regarding.namespace, regarding.name, regarding.uid, type, reason, message)
         record = self._records.get(key)
         if record is not None and now - record.last_seen < FORGET_SECONDS:
@@ -255,13 +256,6 @@ class EventRecorder:
 def _home(namespace: str) -> str:
     """Events about cluster-scoped objects live in the default namespace."""
     return namespace or "default"
-
-
-def _shorten(message: str) -> str:
-    encoded = message.encode()
-    if len(encoded) <= NOTE_BYTES:
-        return message
-    return encoded[: NOTE_BYTES - 3].decode(errors="ignore") + "…"
 
 
 def _micro_now() -> str:

@@ -1,8 +1,20 @@
-"""What the scheduling conditions of pod groups say, between what is put around it."""
+"""What conditions say: how long it may be, and in those of pod groups what is put around it."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from kai.model.verdicts import SEPARATOR
+from kai.model.words import shortened
+
+#: So much Kubernetes takes in most conditions, counted in characters. In those of pods it takes more, until
+#: the whole object has more than etcd takes: then it refuses each further write.
+MOST_BYTES: Final = 32_768
+
+
+def bounded(message: str) -> str:
+    """A message as any condition takes it: every one that is written passes here."""
+    return shortened(message, most=MOST_BYTES)
 
 
 def of_pool(pool: str, text: str) -> str:

@@ -242,6 +242,14 @@ HOST_PORTS: Final = Limit(
     enforced=("webhook",),
 )
 VOLUMES: Final = Limit(kind="Pod", field="spec.volumes", most=1024, enforced=("webhook",))
+#: Volumes may name as many, each its own.
+CONFIG_MAPS: Final = Limit(
+    kind="Pod",
+    field="spec.volumes[].configMap, spec.containers[].env, spec.containers[].envFrom",
+    most=1024,
+    unit="config maps that must exist, in all together",
+    enforced=("webhook",),
+)
 POD_CLAIMS: Final = Limit(kind="Pod", field="spec.resourceClaims", most=256, enforced=("webhook",))
 POD_PRIORITY: Final = Limit(
     kind="Pod", field="spec.priority", least=-(2**31), most=_INT32, enforced=("Kubernetes",)

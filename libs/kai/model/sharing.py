@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kai.model import names
 from kai.model.objects import Pod
+from kai.model.words import listed
 
 _SUFFIX = "-shared-gpu"
 _ENVIRONMENT_SUFFIX = "-evar"
@@ -21,7 +22,7 @@ class NoSuchContainer(ValueError):
 
     def __init__(self, pod: Pod, name: str) -> None:
         self.container = name
-        have = ", ".join(c.name for c in [*(pod.spec.init_containers or []), *pod.spec.containers])
+        have = listed([c.name for c in [*(pod.spec.init_containers or []), *pod.spec.containers]], most=8)
         super().__init__(
             f'annotation {names.GPU_FRACTION_CONTAINER} names container "{name}", which does not exist; '
             f"name one of {have or 'the containers'} or remove the annotation to use the first container"

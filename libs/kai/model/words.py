@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 _NAMED: Final = 3
+_ELLIPSIS: Final = "…"
 
 
 def counted(number: int, noun: str) -> str:
@@ -13,7 +14,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def listed(names: Sequence[str], *, most: int = _NAMED) -> str:
+def listed(names: Sequence[str], *, most: int = _NAMED, between: str = ", ") -> str:
     """The first names, and how many more there are."""
     more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    return between.join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def shortened(text: str, *, most: int) -> str:
+    """At most so many bytes of UTF-8 of a text: of a longer one whole characters, and an ellipsis."""
+    encoded = text.encode()
+    if len(encoded) <= most:
+        return text
+    return encoded[: most - len(_ELLIPSIS.encode())].decode(errors="ignore") + _ELLIPSIS

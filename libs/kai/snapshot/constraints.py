@@ -18,9 +18,8 @@ def constraints_of(pod: Pod) -> Constraints:
     affinity = spec.affinity or {}
     spread = tuple(spec.topology_spread_constraints or ())
     about_pods = spread or affinity.get("podAffinity") or affinity.get("podAntiAffinity")
-    claims, own_claims, config_maps = volume_references(pod)
-    for container in (*spec.containers, *(spec.init_containers or ())):
-        config_maps.extend(_config_maps_of(container, pod))
+    claims, own_claims, _ = volume_references(pod)
+    config_maps = config_maps_of(pod)
     named = claims or config_maps or about_pods
     return Constraints(
         node_selector=tuple(sorted((spec.node_selector or {}).items())),
@@ -35,7 +34,7 @@ def constraints_of(pod: Pod) -> Constraints:
         never_preempts=spec.preemption_policy == "Never",
         volume_claims=tuple(sorted(set(claims))),
         own_claims=tuple(sorted(own_claims)),
-        config_maps=tuple(sorted(set(config_maps))),
+        config_maps=tuple(sorted(config_maps)),
         namespace=pod.metadata.namespace if named else "",
         labels=tuple(sorted(pod.labels.items())) if about_pods else (),
     )
@@ -62,6 +61,15 @@ def volume_references(pod: Pod) -> tuple[list[str], list[str], list[str]]:
             if name and not _made_by_binder(name, pod):
                 config_maps.append(name)
     return claims, own_claims, config_maps
+
+
+def config_maps_of(pod: Pod) -> set[str]:
+    """Those that a pod cannot start without, by name."""
+    _, _, of_volumes = volume_references(pod)
+    found = set(of_volumes)
+    for container in (*pod.spec.containers, *(pod.spec.init_containers or ())):
+        found.update(_config_maps_of(container, pod))
+    return found
 
 
 def _made_by_binder(config_map: str, pod: Pod) -> bool:

@@ -16,6 +16,7 @@ from kai.model.objects import ApiStruct, Pod, PodSpec
 from kai.model.remembered import forgettable
 from kai.model.rules.host_ports import host_ports_of
 from kai.snapshot.asked import asked
+from kai.snapshot.constraints import config_maps_of
 from kai.snapshot.gpu_need import gpu_annotations
 from kai.snapshot.group_order import GroupOrder
 from kai.snapshot.resources import ResourceTable
@@ -208,6 +209,7 @@ def check_scheduling(pod: Pod) -> None:
     limits.HOST_PORTS.check_count(host_ports_of(pod))
     limits.VOLUMES.check_count(spec.volumes)
     _check_references(spec)
+    limits.CONFIG_MAPS.check_count(config_maps_of(pod))
     if spec.priority:
         limits.POD_PRIORITY.check(spec.priority)
     demanded = 0

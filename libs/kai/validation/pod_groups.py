@@ -7,6 +7,7 @@ from kai.model.faults import OutOfBounds
 from kai.model.objects import PodGroup, PodGroupSpec, SubGroup
 from kai.model.rules import minimums
 from kai.model.rules.priorities import is_semi_preemptible
+from kai.model.words import listed
 from kai.validation.verdict import Verdict
 
 
@@ -66,8 +67,8 @@ def _broken_tree(parts: Sequence[SubGroup]) -> Iterator[str]:
         while (parent := parents[path[-1]]) and parent not in seen and parent not in path:
             path.append(parent)
         if parent in path:
-            circle = [*path[path.index(parent) :], parent]
-            yield f"subgroups {' -> '.join(circle)} form a circle; remove the parent of one of them"
+            circle = listed([*path[path.index(parent) :], parent], most=8, between=" -> ")
+            yield f"subgroups {circle} form a circle; remove the parent of one of them"
         seen.update(path)
 
 

@@ -53,11 +53,15 @@ _MUCH_ASKED: Final = (
     " ? '^[0-9]{1,5}(Mi|Gi|M|G)$' : '^[0-9]{1,5}m?$')))))"
 )
 
-#: Of eight containers none lists more than its part of the ports that a pod may have of its host.
+#: Config maps are named by volumes and by variables of containers: each half of what a pod may name.
+_OF_VOLUMES: Final = limits.CONFIG_MAPS.most // 2
+#: Of eight containers none lists more than its part of ports of the host and of config maps.
 _MUCH_LISTED: Final = (
     "[object.spec.containers, has(object.spec.initContainers) ? object.spec.initContainers : []]"
     ".exists(several, several.exists(one,"
-    f" has(one.ports) && size(one.ports) > {limits.HOST_PORTS.most // 8}))"
+    f" has(one.ports) && size(one.ports) > {limits.HOST_PORTS.most // 8}"
+    f" || has(one.env) && size(one.env) > {_OF_VOLUMES // 8 - 16}"
+    " || has(one.envFrom) && size(one.envFrom) > 16))"
 )
 
 #: How a webhook is asked whose word nobody waits for.
@@ -225,13 +229,13 @@ def _says_something() -> str:
 def _may_be_beyond_bounds() -> str:
     """Whether a pod is not plainly within its bounds: there are few that the API server need ask about."""
     counted = {
-        "metadata.labels": limits.GPU_GROUPS,
-        "spec.nodeSelector": limits.SELECTOR,
-        "spec.tolerations": limits.TOLERATIONS,
-        "spec.volumes": limits.VOLUMES,
-        "spec.resourceClaims": limits.POD_CLAIMS,
+        "metadata.labels": limits.GPU_GROUPS.most,
+        "spec.nodeSelector": limits.SELECTOR.most,
+        "spec.tolerations": limits.TOLERATIONS.most,
+        "spec.volumes": min(limits.VOLUMES.most, _OF_VOLUMES),
+        "spec.resourceClaims": limits.POD_CLAIMS.most,
     }
-    beyond = [f"has(object.{at}) && size(object.{at}) > {limit.most}" for at, limit in counted.items()]
+    beyond = [f"has(object.{at}) && size(object.{at}) > {most}" for at, most in counted.items()]
     return " || ".join((*beyond, *_LOOKED_AT, _MUCH_ASKED, _MUCH_LISTED))
 
 

@@ -293,6 +293,33 @@ def test_a_pod_is_told_which_volume_keeps_it_to_which_node():
     assert told in str(cycle(state, config("allocate")).outcomes)
 
 
+def test_of_many_volumes_out_of_reach_the_first_are_told():
+    state, count = a_state(nodes(1, gpus=2, cpu="8")), 9
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["gone"]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    state.apply(Kind.PERSISTENT_VOLUME, {"metadata": {"name": "v"}, "spec": {"nodeAffinity": affinity}})
+    volumes = []
+    for number in range(count):
+        metadata = {"name": f"data-{number}", "namespace": "default"}
+        state.apply(Kind.PERSISTENT_VOLUME_CLAIM, {"metadata": metadata, "spec": {"volumeName": "v"}})
+        volumes.append({"name": f"v{number}", "persistentVolumeClaim": {"claimName": f"data-{number}"}})
+    add(state, a_single("new", spec={"volumes": volumes}))
+    (outcome,) = cycle(state).outcomes
+    assert (
+        "persistent volume 'v' of claim 'data-2' is reached from 0 nodes only and 6 more" in outcome.message
+    )
+    assert "data-3" not in outcome.message
+
+
+def test_of_many_config_maps_that_do_not_exist_the_first_are_told():
+    state = a_state(nodes(1, gpus=2, cpu="8"))
+    state.apply(Kind.CONFIG_MAP, {"metadata": {"name": "there", "namespace": "default"}})
+    sources = [{"configMapRef": {"name": name}} for name in ("there", "a", "b", "c", "d", "e")]
+    add(state, with_containers(a_single("new"), [Container(name="main", env_from=sources)]))
+    (outcome,) = cycle(state).outcomes
+    assert "config map a, b, c and 2 more does not exist in namespace 'default'" in outcome.message
+
+
 def test_a_pod_waits_until_the_claim_of_its_ephemeral_volume_is_its_own():
     """One of a pod before it, of the same name, stays a while longer; one of its owner's may be meant."""
     scratch = {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]}

@@ -58,3 +58,12 @@ def test_all_can_be_gone_through_and_added_to() -> None:
     third = errors.get(THIRD)
     assert third is not None
     assert third.pods == {"team/third-0": "looked at closely"}
+
+
+def test_where_each_node_has_a_reason_of_its_own_those_of_most_nodes_are_told() -> None:
+    counts = (*((f"taint {number}", 1) for number in range(1000)), ("too few GPUs", 7))
+    text = Unschedulable(Reason.POD_SCHEDULING_ERRORS, "no room", counts).text
+    assert "7 too few GPUs" in text
+    assert "1 taint 30" in text
+    assert "taint 31" not in text
+    assert text.endswith(". \nand 969 more reasons")

@@ -105,6 +105,12 @@ def _pods() -> Iterator[tuple[str, dict[str, Any], str, str]]:
         "1024 ports of the host",
     )
     yield "volumes", {"volumes": [{"name": f"v{i}"} for i in range(2000)]}, "spec.volumes", "1024"
+    read = [{"name": f"v{i}", "configMap": {"name": f"m{i}"}} for i in range(500)]
+    told = [{"valueFrom": {"configMapKeyRef": {"name": f"n{i}", "key": "k"}}} for i in range(500)]
+    more = [{"configMapRef": {"name": f"o{i}"}} for i in range(25)]
+    naming = [{"name": "some", "env": told}, {"name": "others", "envFrom": more, "env": told}]
+    where = "spec.volumes[].configMap, spec.containers[].env, spec.containers[].envFrom is '1025'"
+    yield "config maps", {"volumes": read, "containers": naming}, where, "1024 config maps that must exist"
     claims = [{"name": f"c{i}", "resourceClaimName": "x"} for i in range(300)]
     yield "claims", {"resourceClaims": claims}, "spec.resourceClaims", "256"
     yield "priority", {"priority": 2**40}, "spec.priority", "2147483647"
@@ -512,6 +518,7 @@ PLAYED = {
     "WEIGHT": "pod: weight",
     "HOST_PORTS": "pod: host ports",
     "VOLUMES": "pod: volumes",
+    "CONFIG_MAPS": "pod: config maps",
     "POD_CLAIMS": "pod: claims",
     "POD_PRIORITY": "pod: priority",
     "SUBGROUPS": "group: subgroups",

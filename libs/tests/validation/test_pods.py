@@ -314,16 +314,20 @@ def test_a_pod_that_nobody_is_asked_about_is_within_its_bounds_in_all(resource, 
     pod_bounds.check(much)
 
 
-def test_a_pod_with_as_many_ports_as_nobody_is_asked_about_is_within_its_bounds():
+def test_a_pod_that_lists_as_much_as_nobody_is_asked_about_is_within_its_bounds():
+    """Ports of its host, and config maps in its containers and volumes."""
     containers = [
         {
             "name": f"c{number}",
             "restartPolicy": "Always",
             "ports": [{"containerPort": 1, "hostPort": 1000 * number + port} for port in range(1, 129)],
+            "env": [{"valueFrom": {"configMapKeyRef": {"name": f"m{number}-{i}"}}} for i in range(48)],
+            "envFrom": [{"configMapRef": {"name": f"n{number}-{i}"}} for i in range(16)],
         }
         for number in range(8)
     ]
-    much = a_hostile_pod("much", containers=containers[:4], initContainers=containers[4:])
+    volumes = [{"name": f"v{i}", "configMap": {"name": f"v{i}"}} for i in range(512)]
+    much = a_hostile_pod("much", volumes=volumes, containers=containers[:4], initContainers=containers[4:])
     assert not is_asked_about(much, LARGE)
     pod_bounds.check(much)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from kai.model.rules.device_claims import device_of
+from kai.model.words import listed
 from kai_binder.errors import BindFailed
 
 Json: TypeAlias = dict[str, Any]
@@ -31,7 +32,7 @@ def awaited(claim: Json) -> str:
         lacking = [each for each in result.get("bindingConditions") or () if each not in true]
         if lacking:
             missing.append(f"{where} has not the condition{'s' * (len(lacking) > 1)} {', '.join(lacking)}")
-    return "; ".join(missing)
+    return listed(missing, between="; ")
 
 
 def _true_conditions(device: Json) -> dict[str, str]:

@@ -27,6 +27,7 @@ from kai.model.rules.volumes import (
     storage_bytes,
     suits,
 )
+from kai.model.words import listed
 from kai_binder.errors import BindFailed
 from kai_binder.work import Work
 
@@ -64,7 +65,7 @@ class VolumeBinding:
                         await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
             raise BindFailed(
-                f"persistentvolumeclaims {', '.join(waiting)} of pod {work.pod.key} are not bound after "
+                f"persistentvolumeclaims {listed(waiting)} of pod {work.pod.key} are not bound after "
                 f"{self._timeout:g} s"
             ) from None
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kai.model.condition_texts import MOST_BYTES
 from kai_operator.conditions import Standing, begun, ended, unavailable
 from kai_operator.kinds import Ref
 
@@ -197,3 +198,10 @@ def test_a_daemon_set_is_available_when_all_nodes_have_its_new_pods(build, able,
         "updatedNumberScheduled": updated,
     }
     assert list(unavailable([live]).values()) == said
+
+
+def test_a_message_of_any_length_is_told_as_far_as_conditions_go():
+    troubles = dict.fromkeys(("a", "b"), "webhook ä, " * MOST_BYTES)
+    message = told(Standing(troubles=troubles))["Deployed"]["message"]
+    assert message.startswith("webhook ä, webhook")
+    assert len(message.encode()) <= MOST_BYTES

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from kai.model import condition_texts
@@ -149,3 +150,21 @@ def test_a_group_with_one_attempt_names_the_pool_in_its_message(build):
     group = facts(build, spec={"schedulingBackoff": 1}, pool="blue")
     (condition,) = updated(group, build.outcome())
     assert condition.message == "Node-Pool 'blue': no room"
+
+
+def test_a_message_of_any_length_is_told_as_far_as_conditions_go_and_once(build):
+    """The API server would refuse it for ever, and with it all else of the status."""
+    text = "config map ä, " * condition_texts.MOST_BYTES
+    outcome = build.outcome(message=text, explanations=(Explanation(reason="Errors", message=text),) * 50)
+    (said,) = updated(facts(build), outcome)
+    told = [said.message, *(each["message"] for each in said.reasons)]
+    assert all(each.startswith("config map ä, config") and each.endswith("…") for each in told)
+    assert len(told) == 2
+    assert all(len(each.encode()) <= condition_texts.MOST_BYTES for each in told)
+    assert updated(facts(build, msgspec.to_builtins(said)), outcome) is None
+
+
+def test_of_many_reasons_as_many_are_told_as_one_message_has_room_for(build):
+    some = [Explanation(reason=f"r{number}", message="x" * 1000) for number in range(100)]
+    (said,) = updated(facts(build), build.outcome(explanations=tuple(some)))
+    assert [each["reason"] for each in said.reasons] == [f"r{number}" for number in range(32)]

@@ -1,8 +1,13 @@
 """What pods are told that no node can take."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from kai_podgroup_controller.pods import unschedulable_pods
+from kai.model.condition_texts import MOST_BYTES
+from kai_podgroup_controller.pods import condition_patch, unschedulable_pods
+
+NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
 
 
 def told(build, outcome, *, shown, attempts=1):
@@ -29,3 +34,12 @@ def test_who_says_nothing_of_this_attempt_is_told_what_its_group_is(build, shown
 
 def test_a_group_that_is_tried_again_says_what_was_found_last(build):
     assert told(build, build.outcome(), shown="no node has 5 GPUs", attempts=-1) == ["no room"]
+
+
+def test_a_message_of_any_length_is_told_as_far_as_conditions_go_and_once(build):
+    text = "config map ä, " * MOST_BYTES
+    patch = condition_patch(build.facts(), text, now=NOW)
+    (said,) = patch["status"]["conditions"]
+    assert said["message"].startswith("config map ä, config")
+    assert len(said["message"].encode()) <= MOST_BYTES
+    assert condition_patch(build.facts(conditions=[said]), text, now=NOW) is None

@@ -7,10 +7,12 @@ import pytest
 
 from kai.kube import errors
 from kai.kube.reflector import Removed, Upserted
+from kai.model.condition_texts import MOST_BYTES
 from kai.model.faults import Fault
 from kai.model.objects import Queue
 from kai.wire.sessions import SessionUpdate
 from kai_queue_controller import accounts, publisher
+from kai_queue_controller.faults import with_condition
 from kai_queue_controller.publisher import Publisher
 from kai_queue_controller.queues import QueueBook
 from kai_queue_controller.tree import status_patch
@@ -186,6 +188,13 @@ def a_fault(queue="team", message="spec.priority is too large"):
 
 def an_update(**fields):
     return SessionUpdate(version=1, epoch=1, opened_at=0.0, **fields)
+
+
+def test_a_fault_of_any_length_is_told_as_far_as_conditions_go_and_once():
+    fault = a_fault(message="x" * 100_000)
+    (condition,) = told = with_condition([], fault)
+    assert len(condition["message"].encode()) == MOST_BYTES
+    assert with_condition(told, fault) is None
 
 
 async def test_a_queue_that_cannot_be_taken_in_says_so_until_it_can(build):

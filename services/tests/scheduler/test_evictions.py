@@ -5,10 +5,12 @@ import collections
 import sys
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from kai.kube import errors
+from kai.model.condition_texts import MOST_BYTES
 from kai.model.decisions import Eviction, PodRef
 from kai.model.objects import ObjectMeta, Pod
 from kai_scheduler.evictions import PATIENCE_SECONDS, WORKERS, Evictor
@@ -249,3 +251,12 @@ async def test_only_who_goes_by_our_doing_counts_as_evicted(answers, pods, goes)
     async with evicting(Server(*answers, pods=pods), counted=counted) as (evictor, _, _):
         await evictor.drain()
     assert counted == [VICTIM] * goes
+
+
+async def test_a_reason_of_any_length_is_told_as_far_as_conditions_go():
+    server = Server(None)
+    victim = msgspec.structs.replace(VICTIM, message="x" * 100_000)
+    async with evicting(server, victim, set_condition=True) as (evictor, _, _):
+        await evictor.drain()
+    (condition,) = server.told
+    assert len(condition["message"].encode()) == MOST_BYTES

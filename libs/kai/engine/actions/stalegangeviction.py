@@ -6,6 +6,7 @@ from typing import Final
 
 from kai.engine.framework.session import Session
 from kai.model.ids import PodGroupKey
+from kai.model.words import listed
 from kai.snapshot.kept import Carried
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.state import ClusterState
@@ -79,17 +80,19 @@ def _evict(session: Session, job: Job) -> None:
                 tasks.append(task)
     if not tasks:
         return
-    short = ", ".join(
+    short = [
         f"{pod_set.active_used} of {pod_set.min_member}"
         + (f" in subgroup {name}" if len(job.pod_sets) > 1 else "")
         for name, pod_set in sorted(job.pod_sets.items())
         if pod_set.active_used < pod_set.min_member
-    )
+    ]
     statement = session.statement()
     for task in tasks:
         statement.evict(task)
     session.decisions.commit(
         statement,
         action=ACTION,
-        message=lambda task, _: f"pod {task.key} is evicted: its gang runs with too few pods ({short})",
+        message=lambda task, _: (
+            f"pod {task.key} is evicted: its gang runs with too few pods ({listed(short)})"
+        ),
     )

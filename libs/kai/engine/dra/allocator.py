@@ -18,6 +18,7 @@ from kai.engine.dra.inventory import TAKEN_BACK, CounterId, DeviceId, Inventory,
 from kai.model import dra
 from kai.model.cel import SelectorFault
 from kai.model.objects import Json
+from kai.model.words import listed
 
 #: Choices that a search may try before it gives up; far beyond what real claims need.
 _MOST_CHOICES: Final = 50_000
@@ -137,7 +138,7 @@ def _what_is_sought(claims: Sequence[dra.ResourceClaim], devices: NodeDevices, u
 
 
 def _nothing(claims: Sequence[dra.ResourceClaim], devices: NodeDevices, *, to_its_end: bool) -> Unfit:
-    names = ", ".join(claim.key for claim in claims)
+    names = listed([claim.key for claim in claims])
     if not to_its_end:
         return Unfit(f"gave up looking for devices for {names}: there are too many choices")
     return Unfit(f"not enough devices for {names}{_pools_missing(devices)}")
@@ -146,7 +147,7 @@ def _nothing(claims: Sequence[dra.ResourceClaim], devices: NodeDevices, *, to_it
 def _pools_missing(devices: NodeDevices) -> str:
     if not devices.unusable_pools:
         return ""
-    return f" (pools with slices missing or devices named twice: {', '.join(devices.unusable_pools)})"
+    return f" (pools with slices missing or devices named twice: {listed(devices.unusable_pools)})"
 
 
 def _requests_of(

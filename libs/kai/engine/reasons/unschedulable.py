@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final
 
 from kai.model.decisions import Explanation, Reason
 from kai.model.ids import PodGroupKey
 
 NO_ROOM = "no node has enough resources for the pod"
+#: Reasons for which nodes turn a pod down, as many as somebody reads.
+_TOLD: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,11 @@ class Unschedulable:
         """The sentence with its exact node counts."""
         if not self.counts:
             return self.sentence
-        parts = sorted(f"{number} {short}" for short, number in self.counts)
+        # Each node may have a taint of its own: what turns down the most of them is told.
+        told = sorted(self.counts, key=itemgetter(1), reverse=True)[:_TOLD]
+        parts = sorted(f"{number} {short}" for short, number in told)
+        if (more := len(self.counts) - len(told)) > 0:
+            parts.append(f"and {more} more reasons")
         return f"{self.sentence}: " + ". \n".join(parts)
 
 

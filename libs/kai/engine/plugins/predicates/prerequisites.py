@@ -10,6 +10,7 @@ from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeFilter, PreFilter, Readiness
 from kai.engine.plugins.predicates.leaving import others_on
 from kai.engine.reasons.amounts import amount_text
+from kai.model.words import listed
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
@@ -76,7 +77,7 @@ class ConfigMaps(PreFilter):
             name for name in task.cls.constraints.config_maps if f"{task.namespace}/{name}" not in self._known
         ]
         return (
-            f"config map {', '.join(missing)} does not exist in namespace {task.namespace!r}"
+            f"config map {listed(missing)} does not exist in namespace {task.namespace!r}"
             if missing
             else None
         )

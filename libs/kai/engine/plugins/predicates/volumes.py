@@ -21,6 +21,7 @@ from kai.model.rules.volumes import (
     suits,
     waits_for_consumer,
 )
+from kai.model.words import listed
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.state import Kind
@@ -107,7 +108,7 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
                     reasons.append(self._why(name, claim, mask))
         if found is None:
             return None
-        return found, f"node cannot reach the pod's volumes: {'; '.join(reasons)}"
+        return found, f"node cannot reach the pod's volumes: {listed(reasons, between='; ')}"
 
     def check(self, task: Task, node: Node) -> str | None:
         """Slots for volumes of each driver, and room for those to be made beside those of others.
