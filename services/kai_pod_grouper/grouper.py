@@ -30,8 +30,7 @@ class Membership:
     """The group that the pod's workload wants, and the pod's leaf in it (empty if it has none).
 
     ``warnings`` become events although the pod is grouped; ``notes`` are only logged. ``walk_note`` says
-    which owner could not be read. ``depends_on_node``: look again once the pod has a node. ``unlisted``: look
-    again soon, something may just be written.
+    which owner could not be read. ``unlisted``: look again soon, something may just be written.
     """
 
     pod_group: PodGroup
@@ -39,7 +38,6 @@ class Membership:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     walk_note: str = ""
-    depends_on_node: bool = False
     unlisted: bool = False
 
 
@@ -82,7 +80,6 @@ async def group_pod(
         warnings=tuple(draft.warnings),
         notes=tuple(draft.notes),
         walk_note=walk_note,
-        depends_on_node=draft.depends_on_node,
         unlisted=draft.unlisted,
     )
 

@@ -34,8 +34,6 @@ class GroupDraft:
     pod_sub_group: str = ""
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    #: The size of the gang changes once the pod has a node, so it must be looked at again then.
-    depends_on_node: bool = False
     #: What says where the pod belongs does not name it yet, as far as we have read.
     unlisted: bool = False
 

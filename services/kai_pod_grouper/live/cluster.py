@@ -28,9 +28,10 @@ from kai_pod_grouper.objects.pods import Pod, pod_document
 from kai_pod_grouper.settings import PodGrouperSettings
 from kai_pod_grouper.workloads.knative import REVISION_LABEL
 from kai_pod_grouper.workloads.kubeflow import JOB_NAME_LABEL
+from kai_pod_grouper.workloads.leader_worker_set import NAME_LABEL as LEADER_WORKER_SET_LABEL
 
 #: Labels by which rules look for other pods of a workload.
-_INDEXED: Final = (REVISION_LABEL, JOB_NAME_LABEL)
+_INDEXED: Final = (REVISION_LABEL, JOB_NAME_LABEL, LEADER_WORKER_SET_LABEL)
 _BY_LABEL: Final = "label"
 _BY_UID: Final = "uid in the name"
 _BY_GROUP: Final = "group"

@@ -96,8 +96,6 @@ class Reconciler:
         self._told = Told()
         #: How many pods have been looked at, however it ended.
         self.looks = 0
-        #: Pods to be looked at again once they have a node.
-        self._awaiting_node: set[str] = set()
         #: Pods looked at once more if nothing is heard, since what we read may be a second old.
         self._unlisted: set[str] = set()
         #: Pods that have a node and no group that exists: since when, on the clock of the event loop.
@@ -193,8 +191,6 @@ class Reconciler:
     def _matters(self, old: Pod, new: Pod) -> bool:
         # Both take note of it.
         echo = self.assignments.heard_of(new) | self._writer.is_own_echo(old, new)
-        if new.spec.node_name != old.spec.node_name and new.key in self._awaiting_node:
-            return True
         ignored = _NOT_OURS_TO_READ | ({names.POD_GROUP_ANNOTATION, names.SUBGROUP_LABEL} if echo else set())
         return (
             _differ(old.labels, new.labels, ignored)
@@ -222,7 +218,6 @@ class Reconciler:
         self.assignments.forget(pod.key)
         self._failing.discard(pod.key)
         self._doubtful.discard(pod.key)
-        self._awaiting_node.discard(pod.key)
         self._unlisted.discard(pod.key)
         self._adrift.pop(pod.key, None)
         self._told.forget(pod.key)
@@ -288,7 +283,6 @@ class Reconciler:
             self._events.emit(reference(PODS, pod), "Warning", REASON, warning)
         self._note(pod, outcome)
         self._advise(pod, outcome)
-        (self._awaiting_node.add if outcome.depends_on_node else self._awaiting_node.discard)(pod.key)
         if outcome.unlisted and pod.key not in self._unlisted:
             self._unlisted.add(pod.key)
             again.append(pod)

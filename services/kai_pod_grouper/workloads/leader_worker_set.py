@@ -14,6 +14,7 @@ from kai_pod_grouper.objects.documents import Document, Fields
 from kai_pod_grouper.objects.numbers import int32, parse_int32
 from kai_pod_grouper.objects.pods import Pod
 
+NAME_LABEL = "leaderworkerset.sigs.k8s.io/name"
 GROUP_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/group-index"
 WORKER_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 SIZE_ANNOTATION = "leaderworkerset.sigs.k8s.io/size"
@@ -29,22 +30,21 @@ async def group_leader_worker_set(workload: Workload) -> GroupDraft:
     worker = _worker_index(pod)
     policy = lws.text("spec", "startupPolicy")
     policy = LEADER_CREATED if policy is None else policy
-    draft.min_member = size = _size(template, policy, pod, worker)
-    draft.depends_on_node = policy == LEADER_READY and worker == 0
-    leader_alone = policy == LEADER_READY and size == 1
-    segment = 0 if leader_alone else _segment_size(lws, template, size)
+    index = int32(pod.labels.get(GROUP_INDEX_LABEL, ""))
+    if index is not None:
+        draft.name = f"{draft.name}-group-{index}"
+    leader_alone = policy == LEADER_READY and worker == 0 and not _has_had_workers(workload, draft)
+    draft.min_member = size = _size(template, policy, pod, leader_alone=leader_alone)
+    segment = 0 if policy == LEADER_READY and size == 1 else _segment_size(lws, template, size)
     if segment:
         draft.sub_groups, draft.pod_sub_group = _segmented(workload, template, size, segment, worker)
     else:
         draft.sub_groups, draft.pod_sub_group = _flat(size, worker)
-    index = int32(pod.labels.get(GROUP_INDEX_LABEL, ""))
-    if index is not None:
-        draft.name = f"{draft.name}-group-{index}"
     return draft
 
 
-def _size(template: Fields, policy: str, pod: Pod, worker: int | None) -> int:
-    """How many pods are needed: with ``LeaderReady`` only the leader, as long as that has no node."""
+def _size(template: Fields, policy: str, pod: Pod, *, leader_alone: bool) -> int:
+    """How many pods are needed: with ``LeaderReady`` only the leader, until there is a worker."""
     size = template.integer("size")
     if size is None or size <= 0:
         raise template.invalid(
@@ -57,10 +57,29 @@ def _size(template: Fields, policy: str, pod: Pod, worker: int | None) -> int:
         raise lws.invalid(
             "startupPolicy", problem=f"must be {LEADER_CREATED} or {LEADER_READY}, but is {policy!r}"
         )
-    if worker == 0 and not pod.spec.node_name:
+    if leader_alone:
         return 1
     of_pod = int32(pod.annotations.get(SIZE_ANNOTATION, ""))
     return size if of_pod is None else of_pod
+
+
+def _has_had_workers(workload: Workload, draft: GroupDraft) -> bool:
+    """Whether this leader has workers, or had: then the group has grown, and still needs those it lost.
+
+    They are made when the leader is ready, which may take minutes from when it has a node: meanwhile a group
+    that asked for them would be given up as one that lost them.
+    """
+    pod, cluster = workload.pod, workload.cluster
+    if not pod.spec.node_name:
+        return False
+    group = cluster.pod_group(draft.namespace, draft.name)
+    if group is not None and any(part.name != "leader" for part in group.spec.sub_groups or ()):
+        return True
+    labels = {key: pod.labels.get(key, "") for key in (NAME_LABEL, GROUP_INDEX_LABEL)}
+    return any(
+        each.labels.get(WORKER_INDEX_LABEL) != "0" and each.metadata.deletion_timestamp is None
+        for each in cluster.pods(pod.metadata.namespace, labels)
+    )
 
 
 def _worker_index(pod: Pod) -> int | None:
@@ -162,8 +181,8 @@ KINDS = (
     Kind(
         "leaderworkerset.x-k8s.io/v1",
         "LeaderWorkerSet",
-        "one gang for each replica (LeaderReady: leader first); subgroups leader and workers, or segments by "
-        "subGroupPolicy or annotation segment-size",
+        "one gang for each replica (LeaderReady: the leader alone until there is a worker); subgroups leader "
+        "and workers, or segments by subGroupPolicy or annotation segment-size",
         group_leader_worker_set,
     ),
 )

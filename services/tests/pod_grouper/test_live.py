@@ -326,7 +326,8 @@ async def test_pods_that_were_told_before_the_label_of_their_namespace_are_group
     assert grouper.looks == looked + 1
 
 
-async def test_a_leader_that_must_be_ready_first_lets_its_group_grow_once_it_has_a_node(cluster):
+async def test_a_leader_that_must_be_ready_first_is_a_group_of_one_until_there_is_a_worker(cluster):
+    """Its workers are made minutes after it has a node: it must not be given up for lack of them."""
     await cluster.install("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
     lws = await cluster.create(
         {
@@ -337,18 +338,30 @@ async def test_a_leader_that_must_be_ready_first_lets_its_group_grow_once_it_has
         }
     )
     index = "leaderworkerset.sigs.k8s.io"
-    labels = {f"{index}/group-index": "0", f"{index}/worker-index": "0"}
-    await cluster.create(a_pod("vllm-0", owner=lws, labels=labels))
+
+    def member(number):
+        labels = {f"{index}/group-index": "0", f"{index}/worker-index": str(number)}
+        return a_pod(f"vllm-0-{number}", owner=lws, labels=labels)
+
+    await cluster.create(member(0))
     name = f"pg-vllm-{lws['metadata']['uid']}-group-0"
 
     async def needs(size):
         return (await cluster.groups())[name]["spec"]["minMember"] == size
 
-    async with a_pod_grouper(cluster):
-        await eventually(has_members(cluster, "vllm-0"))
+    async with a_pod_grouper(cluster) as grouper:
+        await eventually(has_members(cluster, "vllm-0-0"))
         assert await needs(1)
         binding = {"target": {"kind": "Node", "name": "n1"}}
-        await cluster.client.create_subresource(PODS, "vllm-0", "binding", binding, namespace="default")
+        await cluster.client.create_subresource(PODS, "vllm-0-0", "binding", binding, namespace="default")
+        # Looked at anew with its node, as after a restart of the pod-grouper.
+        patch = {"metadata": {"labels": {"changed": "x"}}}
+        before = grouper.looks
+        await cluster.client.patch(PODS, "vllm-0-0", patch, namespace="default")
+        await eventually(lambda: grouper.looks > before)
+        await grouper.join()
+        assert await needs(1)
+        await cluster.create(member(1))
         await eventually(lambda: needs(4))
 
 
