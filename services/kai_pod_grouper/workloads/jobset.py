@@ -30,20 +30,26 @@ async def group_job_set(workload: Workload) -> GroupDraft:
         raise job_set.invalid("spec", "replicatedJobs", problem="is empty; a JobSet needs at least one")
     if _has_flat_group(workload):
         return _flat(workload, draft)
-    trees = [tree for tree in map(_tree, jobs) if tree]
-    draft.sub_groups = tuple(part for tree in trees for part in tree)
-    draft.min_member, draft.min_sub_group = None, _needed(workload, len(trees))
+    trees = [(job, tree) for job in jobs if (tree := _tree(job))]
+    draft.sub_groups = tuple(part for _, tree in trees for part in tree)
+    draft.min_member, draft.min_sub_group = None, _needed(workload, [job for job, _ in trees])
     draft.pod_sub_group = _leaf_of(workload.pod, draft.sub_groups)
     return draft
 
 
-def _needed(workload: Workload, count: int) -> int:
-    """How many replicated jobs must be placed at once; started in order, they come one by one."""
-    job_set = workload.top
+def _needed(workload: Workload, jobs: list[Fields]) -> int:
+    """How many replicated jobs must be placed at once.
+
+    Started in order, they come one by one. The pods of one that depends on others are made when those are
+    ready or complete, which they never were if they waited for its pods.
+    """
+    job_set, count = workload.top, len(jobs)
     wanted = job_set.annotations.get(names.BATCH_MIN_MEMBER)
     if wanted is not None:
         return min(count, parse_int32(wanted, of=job_set.of, what=_MIN, at_least=1))
-    return 1 if _in_order(workload) else count
+    if _in_order(workload):
+        return 1
+    return max(1, sum(not job.parts("dependsOn") for job in jobs))
 
 
 def _in_order(workload: Workload) -> bool:
@@ -119,7 +125,7 @@ KINDS = (
         "jobset.x-k8s.io/v1alpha2",
         "JobSet",
         "one group; a subgroup for each replicated job with a leaf of parallelism pods for each replica; "
-        "started InOrder it needs one job at a time",
+        "started InOrder it needs one job at a time, with dependsOn those that wait for none",
         group_job_set,
     ),
 )
