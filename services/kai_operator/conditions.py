@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from kai.model import condition_texts
 from kai_operator.kinds import Manifest, Ref, ref_of
@@ -59,10 +59,11 @@ def unavailable(objects: Iterable[Manifest]) -> dict[Ref, str]:
         current = observed >= int(manifest["metadata"].get("generation", 0))
         if manifest["kind"] == "Deployment":
             wanted = int((manifest.get("spec") or {}).get("replicas", 1))
-            updated, ready = int(status.get("updatedReplicas", 0)), int(status.get("readyReplicas", 0))
+            # Its own condition Available is true with a pod less, where it may lack one.
+            updated, able = (int(status.get(key, 0)) for key in ("updatedReplicas", "availableReplicas"))
             older = max(0, int(status.get("replicas", 0)) - updated)
-            if not (current and updated == wanted and not older and (_is_available(status) or wanted == 0)):
-                found[ref_of(manifest)] = f"{ref_of(manifest)}: {_counted(wanted, updated, older, ready)}"
+            if not (current and updated == wanted == able and not older):
+                found[ref_of(manifest)] = f"{ref_of(manifest)}: {_counted(wanted, updated, older, able)}"
         elif manifest["kind"] == "DaemonSet":
             wanted, able = (int(status.get(key, 0)) for key in ("desiredNumberScheduled", "numberAvailable"))
             updated = int(status.get("updatedNumberScheduled", 0))
@@ -77,11 +78,6 @@ def _counted(wanted: int, updated: int, older: int, able: int) -> str:
     beside = f", {older} older" if older else ""
     # Which of those that are able are older is not said; at least so many are not.
     return f"{max(0, min(updated, able - older))} of {wanted} pods{beside}"
-
-
-def _is_available(status: Mapping[str, Any]) -> bool:
-    told = {one["type"]: one["status"] for one in status.get("conditions") or ()}
-    return told.get("Available") == "True"
 
 
 def begun(known: Sequence[Manifest], *, generation: int, now: datetime) -> list[Manifest] | None:
