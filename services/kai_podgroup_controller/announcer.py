@@ -24,9 +24,17 @@ _NAMED: Final = 4
 class Announcer:
     """Turns what sessions did and found into events."""
 
-    def __init__(self, cluster: Cluster, recorder: EventRecorder) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        recorder: EventRecorder,
+        *,
+        announced: dict[str, tuple[int, int]] | None = None,
+    ) -> None:
         self._cluster = cluster
         self._recorder = recorder
+        #: Epoch and version of the last session whose evictions this process announced, by shard.
+        self._announced = {} if announced is None else announced
         #: Pods (uids) that were there when it was announced why their group waits, by group.
         self._told: dict[str, set[str]] = {}
 
@@ -35,17 +43,28 @@ class Announcer:
         self._told.pop(group, None)
 
     def announce(self, update: SessionUpdate) -> None:
-        """Announce what a session did."""
-        gangs: dict[tuple[str, str, str], list[Eviction]] = {}
-        for each in update.evictions:
-            gangs.setdefault((each.pod.pod_group, each.action, each.evictor), []).append(each)
-        for evictions in gangs.values():
-            self._evicted(evictions)
+        """Announce what a session did, and whom sessions evicted to which nobody may have listened."""
+        epoch, last = self._announced.get(update.shard, (0, 0))
+        for version, evictions in (*update.kept, (update.version, update.evictions)):
+            if epoch != update.epoch or version > last:
+                self._all_evicted(evictions, session=f"{update.shard}/{update.epoch}/{version}")
+        if update.version:
+            self._announced[update.shard] = (update.epoch, update.version)
         for nomination in update.nominations:
             self._pipelined(nomination)
 
-    def _evicted(self, evictions: Sequence[Eviction]) -> None:
-        """Pods of one group go for one reason: one event, on the group and on the workload that it is of."""
+    def _all_evicted(self, evictions: Sequence[Eviction], *, session: str) -> None:
+        gangs: dict[tuple[str, str, str], list[Eviction]] = {}
+        for each in evictions:
+            gangs.setdefault((each.pod.pod_group, each.action, each.evictor), []).append(each)
+        for gang in gangs.values():
+            self._evicted(gang, session=session)
+
+    def _evicted(self, evictions: Sequence[Eviction], *, session: str) -> None:
+        """Pods of one group go for one reason: one event, on the group and on the workload that it is of.
+
+        It is named after the session, so that it is the same where a predecessor of ours announced it.
+        """
         eviction = evictions[0]
         group = self._cluster.groups.get(eviction.pod.pod_group)
         if group is None:
@@ -64,7 +83,9 @@ class Announcer:
             message += f", and with it {len(others)} more of its pods: {_some(others)}"
         about = [_group(group)] if group.owner is None else [_group(group), _owner(group, group.owner)]
         for regarding in about:
-            self._recorder.emit(regarding, "Normal", "Evict", message, annotations, action="Evicting")
+            self._recorder.emit(
+                regarding, "Normal", "Evict", message, annotations, action="Evicting", occurrence=session
+            )
 
     def _pipelined(self, nomination: Nomination) -> None:
         pod = self._cluster.find_pod(nomination.pod)

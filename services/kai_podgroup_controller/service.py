@@ -71,13 +71,14 @@ class PodGroupControllerService:
         # What users are told here are the scheduler's findings, so they come in its name.
         recorder = host.recorder(self.settings.scheduler_name)
         metrics = QueueMetrics(host.metrics)
+        announced: dict[str, tuple[int, int]] = {}
+
+        async def work(term: Term | None = None) -> None:
+            await Controller(host, self.settings, recorder, metrics, announced=announced).run()
+
         if not self.settings.leader_elect:
-            await Controller(host, self.settings, recorder, metrics).run()
+            await work()
             return
-
-        async def work(term: Term) -> None:
-            await Controller(host, self.settings, recorder, metrics).run()
-
         await host.elector(LEASE).lead(work)
 
 
@@ -90,6 +91,8 @@ class Controller:
         settings: PodGroupControllerSettings,
         recorder: EventRecorder,
         metrics: QueueMetrics,
+        *,
+        announced: dict[str, tuple[int, int]],
     ) -> None:
         self._host = host
         self._settings = settings
@@ -97,7 +100,7 @@ class Controller:
         self._cluster = Cluster(node_pool_label_key=settings.nodepool_label_key, concern=self._concern)
         self._book = OutcomeBook()
         self._verdicts = VerdictBook()
-        self._announcer = Announcer(self._cluster, recorder)
+        self._announcer = Announcer(self._cluster, recorder, announced=announced)
         self._faults = FaultBook(self._cluster, recorder)
         self._reconciler = Reconciler(
             host.client,
@@ -160,7 +163,11 @@ class Controller:
         """Take in what one scheduler publishes; its absence stops only news of it."""
         settings = self._settings
         updates = watch_sessions(
-            self._host.client, lease_name=shard.lease, namespace=settings.namespace, tls=settings.tls
+            self._host.client,
+            lease_name=shard.lease,
+            namespace=settings.namespace,
+            tls=settings.tls,
+            with_evictions=True,
         )
         await take_each(updates, self._take, shard=shard.name)
 

@@ -66,7 +66,10 @@ class SessionServicer(SessionServiceServicer):
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this scheduler does not lead")
             return
         async for message in self.log.watch(
-            after_version=request.after_version, epoch=request.epoch, from_first=request.from_first
+            after_version=request.after_version,
+            epoch=request.epoch,
+            from_first=request.from_first,
+            with_evictions=request.with_evictions,
         ):
             for part in split_session(message):
                 yield part

@@ -12,7 +12,7 @@ from kai.model.decisions import CycleResult, Nomination, Outcome, PodGroupOutcom
 from kai.model.failures import FailedOver
 from kai.model.faults import Fault
 from kai.wire.session_codec import SessionUpdate, encode_update
-from kai.wire.v1.session_pb2 import WatchSessionsResponse
+from kai.wire.v1.session_pb2 import SessionEvictions, WatchSessionsResponse
 
 #: For who comes back: so many sessions, and none that is older; others are told everything.
 KEPT: Final = 512
@@ -115,9 +115,9 @@ class SessionLog:
         while self._ring and self._ring[0].opened_at < now - KEPT_SECONDS:
             self._ring.popleft()
 
-    def everything(self) -> WatchSessionsResponse:
+    def everything(self, *, with_evictions: bool = False) -> WatchSessionsResponse:
         """The full update of the newest version. Groups of which nothing is pending need no mention."""
-        return encode_update(
+        message = encode_update(
             SessionUpdate(
                 version=self.version,
                 epoch=self.epoch,
@@ -131,6 +131,13 @@ class SessionLog:
                 capacity=self._capacity,
             )
         )
+        if with_evictions:
+            message.kept.extend(
+                SessionEvictions(version=each.version, evictions=each.evictions)
+                for each in self._ring
+                if each.evictions
+            )
+        return message
 
     def _encode(self, update: SessionUpdate) -> WatchSessionsResponse:
         """The message; what cannot be said is left out, now and later, and costs nobody the rest."""
@@ -148,17 +155,18 @@ class SessionLog:
         return encode_update(replace(update, **sound))
 
     async def watch(
-        self, *, after_version: int, epoch: int, from_first: bool = False
+        self, *, after_version: int, epoch: int, from_first: bool = False, with_evictions: bool = False
     ) -> AsyncIterator[WatchSessionsResponse]:
         """All updates after that one; a full one first if they are not kept. Ends with our term.
 
         ``from_first``: instead of a full one, all from the first of our term on, if that is kept.
+        ``with_evictions``: a full one has those of the sessions that are kept.
         """
         seen = after_version if epoch == self.epoch and after_version <= self.version else -1
         while not self._closed:
             news = self._news
             if self.version > max(seen, 0):
-                for message in self._after(seen, from_first):
+                for message in self._after(seen, from_first, with_evictions):
                     seen = message.version
                     yield message
             else:
@@ -169,12 +177,12 @@ class SessionLog:
         self._closed = True
         self._announce()
 
-    def _after(self, seen: int, from_first: bool) -> list[WatchSessionsResponse]:
+    def _after(self, seen: int, from_first: bool, with_evictions: bool) -> list[WatchSessionsResponse]:
         whole = bool(self._ring) and self._ring[0].version == 1
         if seen < 0 and from_first and whole:
             return list(self._ring)
         if seen < 0 or not self._ring or seen < self._ring[0].version - 1:
-            return [self.everything()]
+            return [self.everything(with_evictions=with_evictions)]
         return [message for message in self._ring if message.version > seen]
 
     def _announce(self) -> None:

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from secrets import token_hex
 from typing import Any, Final, Literal
 
@@ -22,7 +23,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from kai.kube.client import KubeClient
-from kai.kube.errors import KubeError, NotFound
+from kai.kube.errors import AlreadyExists, KubeError, NotFound
 from kai.kube.fair_queue import FairQueue
 from kai.kube.resources import EVENTS, Resource
 from kai.model.objects import ApiObject, ApiStruct
@@ -96,6 +97,7 @@ class _Record:
     written_count: int = 0
     last_observed: str = ""
     queued: bool = field(default=True)
+    occurrence: str = ""
 
 
 class EventRecorder:
@@ -137,8 +139,13 @@ class EventRecorder:
         annotations: dict[str, str] | None = None,
         *,
         action: str = "",
+        occurrence: str = "",
     ) -> None:
-        """Have an event written; returns at once. ``action`` defaults to the reason."""
+        """Have an event written; returns at once. ``action`` defaults to the reason.
+
+        ``occurrence`` tells what happened from all else that did: whoever tells of it once more, as the next
+        process does that leads, means the event that is there.
+        """
         now = self._clock()
         message = shortened(message, most=NOTE_BYTES)
         key = (regarding.namespace, regarding.name, regarding.uid, type, reason, message)
@@ -146,7 +153,15 @@ class EventRecorder:
         if record is not None and now - record.last_seen < FORGET_SECONDS:
             self._repeat(key, record, now)
             return
-        record = _Record(key, regarding, action or reason, annotations, _micro_now(), last_seen=now)
+        record = _Record(
+            key,
+            regarding,
+            action or reason,
+            annotations,
+            _micro_now(),
+            last_seen=now,
+            occurrence=occurrence,
+        )
         if self._enqueue(record):
             self._records[key] = record
             self._records.move_to_end(key)
@@ -210,7 +225,11 @@ class EventRecorder:
         if not record.name:
             # A repetition that came before the first was written is left to the series.
             body = self._body(record)
-            await self._client.create(EVENTS, body, namespace=namespace)
+            try:
+                await self._client.create(EVENTS, body, namespace=namespace)
+            except AlreadyExists:
+                if not record.occurrence:
+                    raise
             record.name, record.written_count = body["metadata"]["name"], 1
             return
         series = {"count": count, "lastObservedTime": record.last_observed}
@@ -235,7 +254,7 @@ class EventRecorder:
     def _body(self, record: _Record) -> dict[str, Any]:
         namespace, name, _, kind, reason, message = record.key
         metadata: dict[str, Any] = {
-            "name": f"{name[:_MOST_OF_NAME].rstrip('-.')}.{token_hex(8)}",
+            "name": f"{name[:_MOST_OF_NAME].rstrip('-.')}.{_suffix(record)}",
             "namespace": _home(namespace),
         }
         if record.annotations:
@@ -251,6 +270,13 @@ class EventRecorder:
             "note": message,
             "type": kind,
         }
+
+
+def _suffix(record: _Record) -> str:
+    """What tells an event from others about its object: chance, or what happened."""
+    if not record.occurrence:
+        return token_hex(8)
+    return sha256("\0".join((*record.key, record.occurrence)).encode()).hexdigest()[:16]
 
 
 def _home(namespace: str) -> str:

@@ -44,7 +44,8 @@ class SessionUpdate:
 
     Shares are always those of all queues, and empty if none changed; outcomes are those that changed.
     Evictions, nominations and ``binds`` (their number) are events of this session alone: a full update
-    has none of earlier sessions.
+    has none of earlier sessions. ``kept``, in a full update for who asked for it, has the evictions of
+    sessions (by version, in order) that the scheduler keeps.
     """
 
     version: int
@@ -68,6 +69,7 @@ class SessionUpdate:
     cured: tuple[tuple[str, str], ...] = ()
     #: What is divided among the queues: CPU millicores, memory bytes, GPU devices; None if it did not change.
     capacity: ResourceVector | None = None
+    kept: tuple[tuple[int, tuple[Eviction, ...]], ...] = ()
 
 
 def encode_update(update: SessionUpdate) -> pb.WatchSessionsResponse:
@@ -101,6 +103,10 @@ def encode_update(update: SessionUpdate) -> pb.WatchSessionsResponse:
         ],
         cured=[pb.Fault(kind=kind, key=key) for kind, key in update.cured],
         capacity=pack(update.capacity or (), "d"),
+        kept=[
+            pb.SessionEvictions(version=version, evictions=map(_encode_eviction, evictions))
+            for version, evictions in update.kept
+        ],
     )
 
 
@@ -130,6 +136,7 @@ def decode_update(message: pb.WatchSessionsResponse) -> SessionUpdate:
         ),
         cured=tuple((each.kind, each.key) for each in message.cured),
         capacity=_capacity(message.capacity),
+        kept=tuple((each.version, tuple(map(_decode_eviction, each.evictions))) for each in message.kept),
     )
 
 

@@ -14,7 +14,7 @@ PART_BYTES: Final = 16 << 20
 #: What a list takes for an item beside the item.
 _FRAME_BYTES: Final = 8
 #: The lists that may be long; all else comes with the first part.
-_LISTS: Final = ("outcomes", "faults", "evictions", "nominations")
+_LISTS: Final = ("outcomes", "faults", "evictions", "nominations", "kept")
 
 
 def split_session(

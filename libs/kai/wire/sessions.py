@@ -31,25 +31,31 @@ async def watch_sessions(
     tls: TlsFiles | None = None,
     after: tuple[int, int] | None = None,
     from_first: bool = False,
+    with_evictions: bool = False,
 ) -> AsyncIterator[SessionUpdate]:
     """Every session of whoever leads, for ever; the first update is full.
 
     With ``after`` (epoch and version of the last one known) it goes on there instead. After a lost connection
     it goes on where it was. Where the scheduler does not keep that any more, or another one leads, the next
     update is full again; with ``from_first`` it is instead the first session of who leads (version 1), where
-    that is still kept.
+    that is still kept. ``with_evictions``: a full update has those of the sessions that are kept.
 
     Raises:
         KubeError: the Lease cannot be followed any more (our credentials are refused).
     """
     epoch, version = after or (0, 0)
-    position = WatchSessionsRequest(after_version=version, epoch=epoch, from_first=from_first)
+    position = WatchSessionsRequest(
+        after_version=version, epoch=epoch, from_first=from_first, with_evictions=with_evictions
+    )
 
     async def read(messages: AsyncIterator[WatchSessionsResponse]) -> AsyncIterator[SessionUpdate]:
         nonlocal position
         async for message in joined_sessions(messages):
             position = WatchSessionsRequest(
-                after_version=message.version, epoch=message.epoch, from_first=from_first
+                after_version=message.version,
+                epoch=message.epoch,
+                from_first=from_first,
+                with_evictions=with_evictions,
             )
             yield decode_update(message)
 

@@ -5,6 +5,7 @@ import re
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from kai.kube import errors, events
 from kai.kube.events import EventRecorder, ObjectReference
@@ -150,6 +151,34 @@ async def test_a_failed_write_does_not_stop_the_others():
         recorder.emit(POD, "Normal", "Scheduled", "second")
         await recorder.drain()
     assert [body["note"] for _, body in client.created] == ["second"]
+
+
+async def test_what_another_process_has_told_of_the_same_occurrence_is_there_and_is_no_failure():
+    names = []
+    for failure in (None, errors.AlreadyExists("it is there", status=409)):
+        registry = CollectorRegistry()
+        async with Recording(registry=registry) as (recorder, client):
+
+            async def create(res, body, *, namespace, failure=failure):
+                names.append(body["metadata"]["name"])
+                if failure:
+                    raise failure
+
+            client.create = create
+            recorder.emit(POD, "Normal", "Evict", "goes", occurrence="session 7")
+            await recorder.drain()
+        assert registry.get_sample_value("kai_events_total", {"result": "written"}) == 1
+    assert names[0] == names[1]
+
+
+async def test_what_occurs_again_is_another_event_once_the_first_is_forgotten():
+    async with Recording() as (recorder, client):
+        recorder.emit(POD, "Normal", "Evict", "goes", occurrence="session 7")
+        await asyncio.sleep(2 * events.FORGET_SECONDS)
+        recorder.emit(POD, "Normal", "Evict", "goes", occurrence="session 8")
+        await recorder.drain()
+    first, second = (body["metadata"]["name"] for _, body in client.created)
+    assert first != second
 
 
 async def test_a_note_keeps_to_the_limit_of_the_api():

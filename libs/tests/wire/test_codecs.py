@@ -103,6 +103,12 @@ OUTCOMES = st.builds(
     write_condition=st.booleans(),
     clear_conditions=st.booleans(),
 )
+EVICTIONS = st.lists(
+    st.builds(
+        Eviction, pod=PODS, action=NAME, message=TEXT, gang_size=st.integers(0, 2**32 - 1), evictor=TEXT
+    ),
+    max_size=2,
+).map(tuple)
 UPDATES = st.builds(
     SessionUpdate,
     version=st.integers(0, 2**64 - 1),
@@ -115,12 +121,8 @@ UPDATES = st.builds(
     shares=st.lists(SHARES, max_size=3).map(tuple),
     outcomes=st.lists(OUTCOMES, max_size=3).map(tuple),
     forgotten=st.lists(NAME, max_size=3).map(tuple),
-    evictions=st.lists(
-        st.builds(
-            Eviction, pod=PODS, action=NAME, message=TEXT, gang_size=st.integers(0, 2**32 - 1), evictor=TEXT
-        ),
-        max_size=2,
-    ).map(tuple),
+    evictions=EVICTIONS,
+    kept=st.lists(st.tuples(st.integers(0, 2**64 - 1), EVICTIONS), max_size=2).map(tuple),
     nominations=st.lists(st.builds(Nomination, pod=PODS, node=NAME), max_size=2).map(tuple),
     binds=st.integers(0, 2**32 - 1),
     capacity=st.none() | st.tuples(FINITE, FINITE, FINITE),

@@ -77,7 +77,7 @@ class FakeRecorder:
     def __init__(self):
         self.events = []
 
-    def emit(self, regarding, kind, reason, message, annotations=None, *, action=""):
+    def emit(self, regarding, kind, reason, message, annotations=None, *, action="", occurrence=""):
         self.events.append((regarding.kind, regarding.name, kind, reason, message, annotations))
 
     def reasons(self):
@@ -639,6 +639,22 @@ async def test_a_gang_that_is_evicted_is_one_event_and_its_owner_is_told_as_well
         ("Job", "train", "Normal", "Evict", said),
     ]
     assert {event[5]["num-evicted-pods"] for event in world.recorder.events} == {"7"}
+
+
+async def test_an_eviction_of_a_session_that_was_heard_is_not_told_again_when_it_is_still_kept(build):
+    def goes(name):
+        ref = PodRef(uid=name, namespace="team", name=name, pod_group="team/train")
+        return (Eviction(pod=ref, action="reclaim", message=f"pod {name} goes"),)
+
+    async with World(build) as world:
+        world.group()
+        world.take(SessionUpdate(version=7, epoch=1, opened_at=0, evictions=goes("a")), shard="default")
+        kept = ((7, goes("a")), (8, goes("b")))
+        world.take(SessionUpdate(version=9, epoch=1, opened_at=0, full=True, kept=kept), shard="default")
+        world.take(
+            SessionUpdate(version=2, epoch=5, opened_at=0, full=True, kept=((1, goes("c")),)), shard="default"
+        )
+    assert [event[4] for event in world.recorder.events] == ["pod a goes", "pod b goes", "pod c goes"]
 
 
 async def test_waiting_for_resources_not_ready_and_stale_are_events_of_their_own(build):

@@ -11,7 +11,7 @@ from deadlines import eventually
 from kai.kube.client import KubeClient
 from kai.kube.lease import LeaderElector
 from kai.kube.resources import CORE_EVENTS, CRDS, LEASES, NAMESPACES, POD_GROUPS, PODS, QUEUES
-from kai.model.decisions import Outcome
+from kai.model.decisions import Eviction, Outcome, PodRef
 from kai.runtime import Host
 from kai.wire.serving import serve
 from kai.wire.session_codec import SessionUpdate, encode_update
@@ -30,6 +30,7 @@ class Scheduler(SessionServiceServicer):
 
     def __init__(self):
         self.updates, self.news, self.version = [], asyncio.Event(), 0
+        self.kept = []
 
     def publish(self, *outcomes):
         self.version += 1
@@ -40,7 +41,17 @@ class Scheduler(SessionServiceServicer):
         )
         self.news.set()
 
+    def evict(self, name, message):
+        """While nobody listens: who comes then is told everything as it is, and this if it asks for it."""
+        ref = PodRef(uid=name, namespace="team", name=name, pod_group="team/train")
+        self.version += 1
+        self.kept.append((self.version, (Eviction(pod=ref, action="reclaim", message=message),)))
+
     async def WatchSessions(self, request, context):
+        if request.with_evictions and self.kept:
+            yield encode_update(
+                SessionUpdate(version=self.version, epoch=1, opened_at=0, full=True, kept=tuple(self.kept))
+            )
         seen = 0
         while True:
             await self.news.wait()
@@ -200,6 +211,26 @@ async def test_a_restart_changes_nothing(api, admin, build, tmp_path):
         async with controller(str(tmp_path / "config")):
             await asyncio.sleep(1.5)
         assert writes(api) == {}
+
+
+async def test_an_eviction_while_nobody_leads_is_told_by_who_leads_next_and_by_nobody_after(
+    api, admin, tmp_path
+):
+    await admin.create(POD_GROUPS, a_group(), namespace="team")
+    scheduler = Scheduler()
+
+    async def evictions():
+        events = await admin.list(CORE_EVENTS, namespace="team")
+        return sorted(event["message"] for event in events if event["reason"] == "Evict")
+
+    async with scheduler.leading(admin):
+        scheduler.evict("worker", "pod worker is evicted")
+        async with controller(str(tmp_path / "config")):
+            await eventually(evictions)
+        scheduler.evict("other", "pod other is evicted")
+        async with controller(str(tmp_path / "config")):
+            await eventually(lambda: evictions(), lambda told: len(told) > 1)
+    assert await evictions() == ["pod other is evicted", "pod worker is evicted"]
 
 
 #: Leases that are soon over.

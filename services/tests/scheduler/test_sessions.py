@@ -10,6 +10,7 @@ from deadlines import within
 from kai.model.decisions import (
     BindDecision,
     CycleResult,
+    Eviction,
     Nomination,
     Outcome,
     PodGroupOutcome,
@@ -64,10 +65,10 @@ def a_cycle(*outcomes, shares=(), binds=0, forgotten=()):
     )
 
 
-async def read(log, count, *, after=0, epoch=0, from_first=False):
+async def read(log, count, *, after=0, epoch=0, **options):
     found = []
     async with within(f"{count} messages come"):
-        async for message in log.watch(after_version=after, epoch=epoch, from_first=from_first):
+        async for message in log.watch(after_version=after, epoch=epoch, **options):
             found.append(message)
             if len(found) == count:
                 return found
@@ -165,6 +166,29 @@ async def test_who_records_gets_what_another_leader_did_from_its_first_session_o
     log.forget(now=1.5 + KEPT_SECONDS)
     (message,) = await read(log, 1, after=9, epoch=4, from_first=True)
     assert (message.full, message.version) == (True, 3)
+
+
+async def test_who_tells_of_evictions_is_told_those_of_all_sessions_that_are_kept():
+    log = a_log()
+
+    def evict(name, *, at):
+        pod = PodRef(uid=name, namespace="ns", name=name)
+        log.record(CycleResult(evictions=(Eviction(pod=pod, action="reclaim", message=""),)), opened_at=at)
+
+    evict("old", at=1.0)
+    evict("a", at=20.0)
+    log.record(a_cycle(binds=1), opened_at=30.0)
+    evict("b", at=40.0)
+    log.forget(now=2.0 + KEPT_SECONDS)
+    (message,) = await read(log, 1, with_evictions=True)
+    told = decode_update(message)
+    assert (told.full, told.version, told.evictions) == (True, 4, ())
+    assert [(version, [each.pod.name for each in gone]) for version, gone in told.kept] == [
+        (2, ["a"]), (4, ["b"])
+    ]  # fmt: skip
+    assert not decode_update(log.everything()).kept
+    (message,) = await read(log, 1, after=3, epoch=5, with_evictions=True)
+    assert (message.full, len(message.evictions), len(message.kept)) == (False, 1, 0)
 
 
 async def test_a_watcher_that_was_away_too_long_starts_anew():

@@ -187,20 +187,24 @@ class WatchSessionsRequest(_message.Message):
     AFTER_VERSION_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     FROM_FIRST_FIELD_NUMBER: _builtins.int
+    WITH_EVICTIONS_FIELD_NUMBER: _builtins.int
     after_version: _builtins.int
     epoch: _builtins.int
     from_first: _builtins.bool
     """For who records: nothing that a new leader has done is to be missed."""
+    with_evictions: _builtins.bool
+    """For who tells of evictions: none is to be missed while nobody listened."""
     def __init__(
         self,
         *,
         after_version: _builtins.int = ...,
         epoch: _builtins.int = ...,
         from_first: _builtins.bool = ...,
+        with_evictions: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_version", b"after_version", "epoch", b"epoch", "from_first", b"from_first"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_version", b"after_version", "epoch", b"epoch", "from_first", b"from_first", "with_evictions", b"with_evictions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -227,6 +231,7 @@ class WatchSessionsResponse(_message.Message):
     CURED_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
     MORE_FIELD_NUMBER: _builtins.int
+    KEPT_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     epoch: _builtins.int
     opened_at: _builtins.float
@@ -264,6 +269,10 @@ class WatchSessionsResponse(_message.Message):
     def cured(self) -> _containers.RepeatedCompositeFieldContainer[Global___Fault]:
         """Objects that it goes on with again, or that are gone; only kind and key are set."""
 
+    @_builtins.property
+    def kept(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionEvictions]:
+        """In a full update, for who asked for it: whom kept sessions evicted, this one included, in their order."""
+
     def __init__(
         self,
         *,
@@ -284,14 +293,40 @@ class WatchSessionsResponse(_message.Message):
         cured: _abc.Iterable[Global___Fault] | None = ...,
         capacity: _builtins.bytes = ...,
         more: _builtins.bool = ...,
+        kept: _abc.Iterable[Global___SessionEvictions] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["shares", b"shares"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binds", b"binds", "capacity", b"capacity", "cured", b"cured", "digest", b"digest", "epoch", b"epoch", "evictions", b"evictions", "faults", b"faults", "forgotten", b"forgotten", "full", b"full", "more", b"more", "node_pool", b"node_pool", "nominations", b"nominations", "opened_at", b"opened_at", "outcomes", b"outcomes", "shard", b"shard", "shares", b"shares", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binds", b"binds", "capacity", b"capacity", "cured", b"cured", "digest", b"digest", "epoch", b"epoch", "evictions", b"evictions", "faults", b"faults", "forgotten", b"forgotten", "full", b"full", "kept", b"kept", "more", b"more", "node_pool", b"node_pool", "nominations", b"nominations", "opened_at", b"opened_at", "outcomes", b"outcomes", "shard", b"shard", "shares", b"shares", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchSessionsResponse: _TypeAlias = WatchSessionsResponse  # noqa: Y015
+
+@_typing.final
+class SessionEvictions(_message.Message):
+    """Whom one session evicted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    EVICTIONS_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    @_builtins.property
+    def evictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Eviction]: ...
+    def __init__(
+        self,
+        *,
+        version: _builtins.int = ...,
+        evictions: _abc.Iterable[Global___Eviction] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evictions", b"evictions", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionEvictions: _TypeAlias = SessionEvictions  # noqa: Y015
 
 @_typing.final
 class Fault(_message.Message):

@@ -77,7 +77,8 @@ class SessionServiceServicer:
     def WatchSessions(self, request, context):
         """One message per session in which something changed. Resumable: sessions after `after_version`
         follow; where these are no longer kept the first message has `full` set and holds everything as it is, but not
-        what was done. With `from_first` it is instead the first session of a leader (version 1), if that is still kept.
+        what was done; with `with_evictions` it has of that the evictions of sessions that are kept. With `from_first` it
+        is instead the first session of a leader (version 1), if that is still kept.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -39,7 +39,8 @@ class SessionServiceStub:
     WatchSessions: _grpc.UnaryStreamMultiCallable[_session_pb2.WatchSessionsRequest, _session_pb2.WatchSessionsResponse]
     """One message per session in which something changed. Resumable: sessions after `after_version`
     follow; where these are no longer kept the first message has `full` set and holds everything as it is, but not
-    what was done. With `from_first` it is instead the first session of a leader (version 1), if that is still kept.
+    what was done; with `with_evictions` it has of that the evictions of sessions that are kept. With `from_first` it
+    is instead the first session of a leader (version 1), if that is still kept.
     """
     GetShares: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetSharesRequest, _session_pb2.GetSharesResponse]
     """How the last session shared out the cluster."""
@@ -60,7 +61,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     WatchSessions: _aio.UnaryStreamMultiCallable[_session_pb2.WatchSessionsRequest, _session_pb2.WatchSessionsResponse]  # type: ignore[assignment]
     """One message per session in which something changed. Resumable: sessions after `after_version`
     follow; where these are no longer kept the first message has `full` set and holds everything as it is, but not
-    what was done. With `from_first` it is instead the first session of a leader (version 1), if that is still kept.
+    what was done; with `with_evictions` it has of that the evictions of sessions that are kept. With `from_first` it
+    is instead the first session of a leader (version 1), if that is still kept.
     """
     GetShares: _aio.UnaryUnaryMultiCallable[_session_pb2.GetSharesRequest, _session_pb2.GetSharesResponse]  # type: ignore[assignment]
     """How the last session shared out the cluster."""
@@ -90,7 +92,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_session_pb2.WatchSessionsResponse], _abc.AsyncIterator[_session_pb2.WatchSessionsResponse]]:
         """One message per session in which something changed. Resumable: sessions after `after_version`
         follow; where these are no longer kept the first message has `full` set and holds everything as it is, but not
-        what was done. With `from_first` it is instead the first session of a leader (version 1), if that is still kept.
+        what was done; with `with_evictions` it has of that the evictions of sessions that are kept. With `from_first` it
+        is instead the first session of a leader (version 1), if that is still kept.
         """
 
     @_abc_1.abstractmethod
