@@ -91,7 +91,7 @@ class PodBinder:
                 if plugin.concerns(work):
                     await plugin.pre_bind(work)
         except errors.KubeError as error:
-            raise _as_failure(error) from error
+            raise _as_failure(error, decision) from error
         return work
 
     async def check(self, decision: BindDecision, work: Work | None) -> None:
@@ -107,7 +107,7 @@ class PodBinder:
             if work is not None and work.fraction:
                 await self._check_held(work)
         except errors.KubeError as error:
-            raise _as_failure(error) from error
+            raise _as_failure(error, decision) from error
 
     async def _check_open(self, decision: BindDecision) -> None:
         node = await self._client.get(NODES, decision.node, type=Node)
@@ -228,7 +228,7 @@ class PodBinder:
         try:
             await self._bind(decision)
         except errors.KubeError as error:
-            raise _as_failure(error) from error
+            raise _as_failure(error, decision) from error
         self._tell_bound(decision)
 
     async def _bind(self, decision: BindDecision) -> None:
@@ -395,10 +395,12 @@ def _group_keys(pod: Pod) -> list[str]:
     return list(filter(is_gpu_group_label, pod.labels))
 
 
-def _as_failure(error: errors.KubeError) -> BindError:
+def _as_failure(error: errors.KubeError, decision: BindDecision) -> BindError:
     if isinstance(error, errors.Unauthorized):
         raise error
     if isinstance(error, errors.Forbidden):
+        if errors.is_of_terminating(decision.pod.namespace, error):
+            return Rejected(f"the namespace of pod {_key(decision)} is being deleted")
         return Refused(str(error))
     return BindFailed(str(error))
 

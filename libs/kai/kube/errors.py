@@ -166,6 +166,14 @@ def api_error(status: int, body: bytes, *, request: str, retry_after: float | No
     )
 
 
+def is_of_terminating(namespace: str, error: ApiError) -> bool:
+    """Whether something was refused since this namespace is being deleted, as it will be from now on."""
+    return any(
+        cause.get("reason") == "NamespaceTerminating" and namespace in str(cause.get("message", "")).split()
+        for cause in error.details.get("causes") or ()
+    )
+
+
 def _is_of_another(said: Status) -> bool:
     """Whether a patch named the uid that its object shall have, and an object with another one is there.
 

@@ -6,11 +6,13 @@ import time
 import pytest
 
 from deadlines import within
+from kai.kube.errors import Forbidden
 from kai.kube.events import EventRecorder
 from kai.kube.resources import PODS
 from kai.model import names
 from kai.model.decisions import BindDecision, PodRef, ResourceType
 from kai.wire.decisions import Assignment, DecisionBatch, ResultStatus
+from kai_binder import executor
 from kai_binder.binding import PodBinder
 from kai_binder.executor import Executor, Fence
 from kai_binder.objects import pod_store
@@ -41,23 +43,50 @@ def a_binder(client):
     )
 
 
+async def carry_out(client, pod, *, node):
+    """What comes of the decision to bind a pod to a node."""
+    results = asyncio.Queue()
+    bench = Executor(a_binder(client), fence=Fence(), report=results.put_nowait, binding_at_most=1)
+    decision = BindDecision(
+        pod=PodRef(uid=pod["metadata"]["uid"], namespace="default", name=pod["metadata"]["name"]),
+        node=node,
+        resource_type=ResourceType.REGULAR,
+    )
+    assignments = (Assignment(decision_id="late", decision=decision),)
+    bench.start(DecisionBatch(epoch=1, deadline=time.monotonic() + 60, assignments=assignments))
+    async with within("the decision has ended"):
+        return await results.get()
+
+
 async def test_a_pod_that_another_decision_has_bound_does_not_say_that_its_bind_failed(cluster):
     """As where a leader decides before it knows what a binder still did for the last one."""
     pod = await cluster.pod("p")
     target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
     await cluster.client.create_subresource(PODS, "p", "binding", target, namespace="default")
-    results = asyncio.Queue()
-    executor = Executor(a_binder(cluster.client), fence=Fence(), report=results.put_nowait, binding_at_most=1)
-    late = BindDecision(
-        pod=PodRef(uid=pod["metadata"]["uid"], namespace="default", name="p"),
-        node="n2",
-        resource_type=ResourceType.REGULAR,
-    )
-    assignments = (Assignment(decision_id="late", decision=late),)
-    executor.start(DecisionBatch(epoch=1, deadline=time.monotonic() + 60, assignments=assignments))
-    async with within("the late decision has ended"):
-        result = await results.get()
+    result = await carry_out(cluster.client, pod, node="n2")
     assert result.status is ResultStatus.FAILED
     found = await cluster.get("p")
     assert found["spec"]["nodeName"] == "n1"
     assert names.POD_BOUND not in {each["type"] for each in found["status"].get("conditions", ())}
+
+
+@pytest.mark.parametrize(("namespace", "gone"), [("default", True), ("kai-resource-reservation", False)])
+async def test_a_pod_whose_namespace_goes_is_given_up_at_once_and_is_told_of_no_failure(
+    cluster, monkeypatch, namespace, gone
+):
+    """Its place is free sooner, and nobody is told that a bind failed of what he has just deleted."""
+    pod, asked = await cluster.pod("p"), []
+    cause = {"reason": "NamespaceTerminating", "message": f"namespace {namespace} is being terminated"}
+
+    async def refuse(*args, **options):
+        asked.append(args)
+        raise Forbidden("unable to create new content", status=403, details={"causes": [cause]})
+
+    monkeypatch.setattr(cluster.client, "create_subresource", refuse)
+    monkeypatch.setattr(executor, "REFUSED_SECONDS", (0.0,))
+    result = await carry_out(cluster.client, pod, node="n1")
+    found = await cluster.get("p")
+    failed = names.POD_BOUND in {each["type"] for each in found["status"].get("conditions", ())}
+    assert (result.status, len(asked), failed) == (
+        (ResultStatus.REJECTED, 1, False) if gone else (ResultStatus.FAILED, 2, True)
+    )
