@@ -21,7 +21,7 @@ from kai.kube.workqueue import QueueMetrics, WorkQueue
 from kai.model import names
 from kai.model.objects import PodGroup
 from kai.model.rules.gpu_groups import is_gpu_group_label
-from kai_pod_grouper.errors import GroupingError
+from kai_pod_grouper.errors import GroupingError, ObjectNotFound, OwnerReplaced
 from kai_pod_grouper.grouper import EXTERNAL, LeftAlone, Membership, group_pod
 from kai_pod_grouper.live.assignments import Assignments
 from kai_pod_grouper.live.cluster import LiveCluster, Watches
@@ -265,9 +265,18 @@ class Reconciler:
         self.looks += 1
         if pod.key in self._failing or pod.key in self._doubtful:
             cluster = self._retrying
+        adrift = False
         try:
             adrift = await self._is_adrift(pod)
             outcome = await group_pod(pod, cluster, self._options, adrift=adrift)
+        except (ObjectNotFound, OwnerReplaced) as error:
+            if not adrift and self._has_group(pod):
+                # Its owner has been deleted, and it goes next, or stays as it is.
+                self._outcomes.labels("left alone").inc()
+                log.debug(str(error), pod=pod.key)
+            else:
+                self._fail(pod, error, failed)
+            return None
         except (GroupingError, kube.KubeError) as error:
             self._fail(pod, error, failed)
             return None
@@ -289,6 +298,10 @@ class Reconciler:
         else:
             self._unlisted.discard(pod.key)
         return outcome
+
+    def _has_group(self, pod: Pod) -> bool:
+        """Whether it says of which group it is, or others were told."""
+        return bool(pod.annotations.get(names.POD_GROUP_ANNOTATION) or self.assignments.group_of(pod.key))
 
     async def _is_adrift(self, pod: Pod) -> bool:
         """Whether it has run for long without a group that exists, so that no queue is charged for it."""

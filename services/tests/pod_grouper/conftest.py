@@ -116,12 +116,12 @@ async def cluster(tmp_path):
 
 
 @asynccontextmanager
-async def a_pod_grouper(cluster, *, clock=None, **settings):
+async def a_pod_grouper(cluster, *, clock=None, registry=None, **settings):
     """A pod-grouper with its own connections; gives its reconciler.
 
     With a clock somebody has to look by it which pods are late.
     """
-    registry = CollectorRegistry()
+    registry = registry or CollectorRegistry()
     async with KubeClient.connect(cluster.kubeconfig, user_agent="kai-pod-grouper") as client:
         events = EventRecorder(client, controller="pod-grouper")
         watches, reconciler = assemble(

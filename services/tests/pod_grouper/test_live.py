@@ -176,6 +176,28 @@ async def test_a_vanished_owner_stops_nobody_else_and_is_told_in_an_event(cluste
     assert set(await cluster.memberships()) == {"fine"}
 
 
+async def test_pods_that_are_left_for_a_moment_when_their_owner_has_gone_are_not_told_of_it(
+    cluster, monkeypatch
+):
+    """As while a large workload is deleted: some of its pods are gone, and others not even marked."""
+    monkeypatch.setattr(reconciler, "THINNED_SECONDS", 0.0)
+    job, clock, registry = await cluster.create(a_job()), Clock(), CollectorRegistry()
+    async with a_pod_grouper(cluster, clock=clock, registry=registry) as grouper:
+        await cluster.create(a_pod("one", owner=job), a_pod("two", owner=job))
+        await eventually(has_members(cluster, "one", "two"))
+        await grouper.join()
+        cluster.fail(verb="get", resource="jobs", status=404, count=-1)
+        clock.now += FRESH_SECONDS + 1
+        looks = grouper.looks
+        await cluster.client.delete(PODS, "one", namespace="default", grace_seconds=0)
+        await eventually(lambda: grouper.looks > looks)
+        patch = {"metadata": {"labels": {"changed": "x"}}}
+        await cluster.client.patch(PODS, "two", patch, namespace="default")
+        await eventually(lambda: grouper.looks > looks + 1)
+        assert registry.get_sample_value("kai_podgrouper_pods_total", {"outcome": "failed"}) is None
+    assert await cluster.warnings() == {}
+
+
 async def test_a_pod_that_grouping_fails_over_is_told_so_and_others_of_its_workload_are_grouped(
     cluster, monkeypatch
 ):
