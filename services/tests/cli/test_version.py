@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from typer.testing import CliRunner
@@ -15,22 +16,26 @@ from kai_cli.__main__ import app
 pytestmark = pytest.mark.integration
 
 
-def a_lease(name: str, *, version: str) -> dict:
+def a_lease(name: str, *, version: str, renewed: str) -> dict:
     annotations = {names.EPOCH_ANNOTATION: "3", names.VERSION_ANNOTATION: version}
-    return {"metadata": {"name": name, "annotations": annotations}, "spec": {"holderIdentity": f"{name}-1"}}
+    spec = {"holderIdentity": f"{name}-1", "leaseDurationSeconds": 15, "renewTime": renewed}
+    return {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
 
 
 async def lead(kubeconfig) -> None:
-    """Have processes lead: two of this release, one of another."""
+    """Have processes lead: two of this release, one of another; and one that ended long ago."""
+    now = datetime.now(UTC)
     leases = {
-        "kai-scheduler-h200": release.version(),
-        names.POD_GROUPER_LEASE: release.version(),
-        "kai-queue-controller": "9.9",
+        "kai-scheduler-h200": (release.version(), now),
+        names.POD_GROUPER_LEASE: (release.version(), now - timedelta(seconds=20)),
+        "kai-queue-controller": ("9.9", now),
+        "kai-podgroup-controller": ("9.8", now - timedelta(hours=3, minutes=1)),
     }
     async with KubeClient.connect(str(kubeconfig), user_agent="test") as client:
         await client.create(NAMESPACES, {"metadata": {"name": names.NAMESPACE}})
-        for name, version in leases.items():
-            await client.create(LEASES, a_lease(name, version=version), namespace=names.NAMESPACE)
+        for name, (version, renewed) in leases.items():
+            lease = a_lease(name, version=version, renewed=renewed.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+            await client.create(LEASES, lease, namespace=names.NAMESPACE)
 
 
 def test_who_leads_is_told_by_name_and_who_is_of_another_release_is_pointed_out(tmp_path):
@@ -42,3 +47,14 @@ def test_who_leads_is_told_by_name_and_who_is_of_another_release_is_pointed_out(
     assert told["pod-grouper"] == f"{names.POD_GROUPER_LEASE}-1"
     assert told["kai-scheduler-h200"] == "kai-scheduler-h200-1"
     assert "they do not know: queue-controller 9.9" in done.stderr
+    assert told["podgroup-controller"] is None
+    assert "9.8" not in done.stderr
+
+
+def test_a_process_that_does_not_renew_its_lease_leads_no_more_and_it_says_since_when(tmp_path):
+    with serving(tmp_path) as server:
+        asyncio.run(lead(server.kubeconfig))
+        done = CliRunner().invoke(app, ["--kubeconfig", str(server.kubeconfig), "version"])
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "podgroup-controller 9.8 none (last renewed 3h1m ago)" in lines
+    assert any(line.endswith("kai-queue-controller-1") for line in lines)
