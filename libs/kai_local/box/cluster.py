@@ -372,18 +372,25 @@ class Cluster:
             raise ClusterError(f"{problem}; take another --name, or a file of its own with --kubeconfig")
 
     def _offer_kubeconfig(self) -> None:
-        """Let the user's tools find the cluster, and make it the one they talk to."""
+        """Let the user's tools find the cluster, and make it the one they talk to.
+
+        What was before is written down first: who cleans up after one that is killed amid this gives it back.
+        """
         entry, paths = admin_entry(self._files), self._kubeconfigs
         target, current = kubeconfig.file_to_extend(paths), kubeconfig.file_of_current_context(paths)
         self._record.kubeconfig = KubeconfigRecord(
             entry.name, str(target.absolute()), str(current.absolute())
         )
-        self._write()
+        self._note_context(kubeconfig.current_context(paths))
         kubeconfig.add(target, entry)
-        previous = kubeconfig.use_context(current, entry.name)
-        if previous != entry.name:
-            self._record.kubeconfig.previous_context = previous
-            self._record.kubeconfig.earlier_contexts = earlier_contexts(previous)
+        self._note_context(kubeconfig.use_context(current, entry.name))
+
+    def _note_context(self, previous: str) -> None:
+        """What was current before us, which somebody may still change until we are."""
+        record = self._record.kubeconfig
+        if record is not None and previous != record.context:
+            record.previous_context = previous
+            record.earlier_contexts = earlier_contexts(previous)
         self._write()
 
     def _restore_kubeconfig(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
@@ -14,8 +15,11 @@ from typing import Any
 
 import pytest
 
-from kai_local.box import ending
+from kai_local.box import ending, kubeconfig
+from kai_local.box.cluster import Cluster
 from kai_local.box.kubeconfig import Entry, add, current_context, use_context
+from kai_local.box.options import ClusterOptions
+from kai_local.box.progress import Lines
 from kai_local.box.state import (
     DEFAULT_NAME,
     ClusterFiles,
@@ -208,6 +212,36 @@ def test_what_a_killed_cluster_left_is_removed_without_touching_strangers(tmp_pa
 
 
 MINE = "apiVersion: v1\nkind: Config\ncurrent-context: mine\ncontexts:\n- name: mine\n"
+
+
+class Killed(BaseException):
+    """Nothing is done after it."""
+
+
+async def test_the_context_that_was_current_is_known_of_one_killed_right_after_it_changed_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    config = tmp_path / "config"
+    add(config, Entry("mine", {"server": "https://mine"}, {}))
+    use_context(config, "mine")
+
+    def change_and_be_killed(path: Path, name: str) -> str:
+        use_context(path, name)
+        raise Killed
+
+    cluster = Cluster(ClusterOptions(name="box", kubeconfig=config), Lines(io.StringIO()))
+    box = files(tmp_path)
+    with box.claimed() as cluster._claim:
+        box.make()
+        add(box.admin_kubeconfig, Entry("admin", {"server": "https://127.0.0.1:1"}, {}))
+        with monkeypatch.context() as killing:
+            killing.setattr(kubeconfig, "use_context", change_and_be_killed)
+            with pytest.raises(Killed):
+                cluster._offer_kubeconfig()
+        assert current_context([config]) == "kai-box"
+        ending.sweep(box)
+    assert current_context([config]) == "mine"
 
 
 def test_a_cluster_that_has_filled_the_disk_makes_the_room_that_its_end_takes(
