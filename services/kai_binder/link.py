@@ -18,6 +18,7 @@ from kai.wire.channel import TlsFiles, open_channel
 from kai.wire.decisions import (
     BIND_SECONDS,
     HEARTBEAT_SECONDS,
+    MOST_RESULTS,
     SILENCE_SECONDS,
     InFlight,
     Result,
@@ -61,7 +62,7 @@ class Outbox:
         self._filled.set()
 
     async def take(self, stream: int, *, patience: float) -> list[Result] | None:
-        """All results, as soon as there is one; none after ``patience`` seconds.
+        """What fits a message, as soon as there is something; nothing after ``patience`` seconds.
 
         None: the stream is over. A call that failed goes on reading what it can send no more, and would take
         what is for the next one.
@@ -73,7 +74,7 @@ class Outbox:
                     await self._filled.wait()
         if self._turn != stream:
             return None
-        taken, self._results = self._results, []
+        taken, self._results = self._results[:MOST_RESULTS], self._results[MOST_RESULTS:]
         return taken
 
 

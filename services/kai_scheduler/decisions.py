@@ -11,8 +11,10 @@ import grpc
 import structlog
 
 from kai.model.decisions import BindDecision
+from kai.wire.channel import MAX_MESSAGE_BYTES
 from kai.wire.decisions import (
     HEARTBEAT_SECONDS,
+    PART_BYTES,
     SILENCE_SECONDS,
     Assignment,
     DecisionBatch,
@@ -22,7 +24,7 @@ from kai.wire.decisions import (
     decode_results,
     encode_batch,
 )
-from kai.wire.errors import MalformedMessage
+from kai.wire.errors import MalformedMessage, MessageTooLarge
 from kai.wire.v1 import decision_pb2 as pb
 from kai.wire.v1.decision_pb2_grpc import DecisionServiceServicer
 from kai_scheduler.dispatch import Cut, Dispatcher, Inherited, Instruction, Send, Settled, Verdict
@@ -214,19 +216,29 @@ class BinderStreams:
                 self._cut(binder)
 
     def _send(self, binder: str, deadline: float, assignments: tuple[Assignment, ...]) -> None:
+        """Tell a binder, in several messages where one would be too large or one decision cannot be told."""
+        told = self._message(deadline, assignments)
+        if isinstance(told, pb.BindResponse):
+            self._tell(binder, told)
+        elif len(assignments) == 1:
+            self._refuse(binder, assignments[0], told)
+        else:  # by halves, which makes fewer messages than one for each
+            middle = len(assignments) // 2
+            self._send(binder, deadline, assignments[:middle])
+            self._send(binder, deadline, assignments[middle:])
+
+    def _message(self, deadline: float, assignments: tuple[Assignment, ...]) -> pb.BindResponse | Exception:
+        """The message, or why there is none."""
+        batch = DecisionBatch(epoch=self.epoch, deadline=deadline, assignments=assignments)
+        most = PART_BYTES if len(assignments) > 1 else MAX_MESSAGE_BYTES
         try:
-            message = encode_batch(
-                DecisionBatch(epoch=self.epoch, deadline=deadline, assignments=assignments)
-            )
+            message = pb.BindResponse(decisions=encode_batch(batch))
+            size = message.ByteSize()
         except Exception as error:  # noqa: BLE001 (anything about one decision; the others are to be told)
-            if len(assignments) == 1:
-                self._refuse(binder, assignments[0], error)
-                return
-            # One that cannot be said must not keep the others back.
-            for each in assignments:
-                self._send(binder, deadline, (each,))
-            return
-        self._tell(binder, pb.BindResponse(decisions=message))
+            return error
+        if size <= most:
+            return message
+        return MessageTooLarge(f"it takes {size >> 20} MiB, and a message may have {most >> 20} MiB")
 
     def _refuse(self, binder: str, assignment: Assignment, error: Exception) -> None:
         pod = assignment.decision.pod

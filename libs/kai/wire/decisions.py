@@ -25,6 +25,11 @@ HEARTBEAT_SECONDS: Final = 3.0
 SILENCE_SECONDS: Final = 10.0
 #: What the time limits of a bind add up to by default: for volumes, for claims and for a shared device.
 BIND_SECONDS: Final = 280.0
+#: Of decisions in one message, where it has several: a quarter of what a message may have.
+PART_BYTES: Final = 16 << 20
+#: Results in one message, and characters of a reason: together what a server takes, which is 8 MiB.
+MOST_RESULTS: Final = 1000
+_LONGEST_REASON: Final = 1024
 
 _MESSAGE: Final = "DecisionBatch"
 
@@ -213,14 +218,14 @@ def _decode_detail(detail: pb.DecisionDetail | None) -> dict[str, Any]:
 
 
 def encode_results(results: Sequence[Result]) -> pb.Results:
-    """The message of several results."""
+    """The message of several results, at most :data:`MOST_RESULTS`. Long reasons, as of webhooks, are cut."""
     return pb.Results(
         results=[
             pb.Result(
                 decision_id=result.decision_id,
                 pod_uid=result.pod_uid,
                 status=pb.Result.Status.ValueType(result.status),
-                reason=result.reason,
+                reason=result.reason[:_LONGEST_REASON],
                 node_at_fault=result.node_at_fault,
             )
             for result in results

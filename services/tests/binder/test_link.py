@@ -22,7 +22,7 @@ from kai.wire.decisions import (
     decode_batch,
     encode_batch,
 )
-from kai.wire.serving import serve
+from kai.wire.serving import MAX_REQUEST_BYTES, serve
 from kai.wire.v1 import decision_pb2 as pb
 from kai.wire.v1.decision_pb2_grpc import DecisionServiceServicer, add_DecisionServiceServicer_to_server
 from kai_binder import link as link_module
@@ -167,6 +167,19 @@ async def test_decisions_and_verdicts_arrive_and_results_go_back():
         bench.outbox.put(a_result(ResultStatus.BOUND))
         assert (await bench.scheduler.results.get()).status == pb.Result.STATUS_BOUND
         assert bench.link.connected_to == 5
+
+
+async def test_results_of_which_there_is_more_to_tell_than_a_message_may_have_go_back():
+    """As where a webhook refuses thousands of pods, and says at length why."""
+    reason = "denied " * 1000
+    async with a_bench() as bench:
+        await bench.scheduler.hellos.get()
+        for at in range(MAX_REQUEST_BYTES // len(reason) + 1):
+            bench.outbox.put(replace(a_result(ResultStatus.FAILED), decision_id=f"d{at}", reason=reason))
+        bench.outbox.put(a_result(ResultStatus.BOUND))
+        while (result := await bench.scheduler.results.get()).status != pb.Result.STATUS_BOUND:
+            assert result.reason == reason[: len(result.reason)]
+            assert len(result.reason) > 1000
 
 
 @pytest.mark.parametrize("ahead", [-3600.0, 0.0, 3600.0])

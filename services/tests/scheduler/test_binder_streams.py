@@ -1,17 +1,21 @@
 """The leader's side of a binder's stream, where what comes of it cannot be taken in."""
 
 import asyncio
+import functools
 from contextlib import asynccontextmanager
 
 import grpc
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from deadlines import eventually
+from deadlines import eventually, within
 from kai.model.decisions import BindDecision, PodRef
+from kai.wire.channel import MAX_MESSAGE_BYTES, open_channel
 from kai.wire.decisions import SILENCE_SECONDS, Result, ResultStatus, decode_batch, encode_results
+from kai.wire.serving import serve
 from kai.wire.v1 import decision_pb2 as pb
-from kai_scheduler.decisions import BinderStreams
+from kai.wire.v1.decision_pb2_grpc import DecisionServiceStub, add_DecisionServiceServicer_to_server
+from kai_scheduler.decisions import WAITING_AT_MOST, BinderStreams, DecisionServicer
 from kai_scheduler.dispatch import DECISION_SECONDS, Dispatcher, Settled
 from kai_scheduler.steady import steady
 from kai_scheduler.troubles import Troubles
@@ -198,3 +202,67 @@ async def test_a_binder_that_falls_silent_is_lost_as_soon_though_the_clock_was_p
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
+
+
+# --- of which there is much to tell -------------------------------------------------------------------
+#: The most that a claim may configure: 32 times 10 KiB.
+_CONFIGURED = [{"opaque": {"driver": "d", "parameters": {"x": "x" * (10 << 10)}}}] * 32
+
+
+def a_pod_decision(pod, *, config=()):
+    claims = ({"name": "c", "allocation": {"devices": {"config": list(config)}}},) if config else ()
+    return BindDecision(
+        pod=PodRef(uid=f"uid-{pod}", namespace="ns", name=pod, pod_group=""),
+        node="n1",
+        claim_allocations=claims,
+    )
+
+
+def give_out(term, decisions):
+    term.streams.decide(decisions, needs_preparation=lambda _: False, is_gang=lambda _: False)
+
+
+@pytest.mark.integration
+async def test_decisions_of_which_there_is_more_to_tell_than_a_message_may_have_keep_no_other_back():
+    ended = []
+    term = Term(ended.append)
+    servicer = DecisionServicer()
+    servicer.term = term.streams
+    register = functools.partial(add_DecisionServiceServicer_to_server, servicer)
+    term.says.put_nowait(pb.BindRequest(hello=pb.Hello(binder_id="b", capacity=10)))
+    much = [a_pod_decision(f"large-{at}", config=_CONFIGURED) for at in range(215)]
+    too_much = a_pod_decision("too-large", config=_CONFIGURED * (MAX_MESSAGE_BYTES // (320 << 10)))
+    heard = {}
+    async with (
+        serve("127.0.0.1:0", [register], grace_seconds=0) as port,
+        open_channel(f"127.0.0.1:{port}") as channel,
+        within("the ordinary one is heard"),
+    ):
+        call = DecisionServiceStub(channel).Bind(term.requests())
+        await eventually(lambda: term.streams.binders == 1)
+        give_out(term, [*much, too_much, a_pod_decision("ordinary")])
+        async for message in call:
+            if message.HasField("decisions"):
+                batch = decode_batch(message.decisions)
+                heard |= {each.decision.pod.name: each.decision for each in batch.assignments}
+            if "ordinary" in heard:
+                break
+        call.cancel()
+    assert heard == {each.pod.name: each for each in (*much, a_pod_decision("ordinary"))}
+    [refused] = ended
+    assert (refused.decision.pod.name, refused.bound) == ("too-large", False)
+    assert "a message may have 64 MiB" in refused.reason
+
+
+async def test_one_decision_of_many_that_cannot_be_told_does_not_cut_off_the_binder():
+    """Not even where there are more of them than messages may wait for it."""
+    ended = []
+    async with a_term(ended.append) as term:
+        bad = BindDecision(
+            pod=PodRef(uid="uid-x", namespace="ns", name="line\nbreak", pod_group=""), node="n1"
+        )
+        good = [a_pod_decision(f"p{at}") for at in range(WAITING_AT_MOST + 1)]
+        give_out(term, [*good, bad])
+        await eventually(lambda: len(term.assignments) == len(PODS) + len(good))
+        assert [each.decision for each in ended] == [bad]
+        assert term.streams.binders == 1
