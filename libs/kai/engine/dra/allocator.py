@@ -7,10 +7,10 @@ the search go back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -193,6 +193,10 @@ def _options(
     return options
 
 
+#: A call of the search: gives the call that it waits for, and is told whether that found something.
+_Step: TypeAlias = Generator["_Step", "bool | None", bool]
+
+
 class _Search:
     def __init__(
         self,
@@ -218,21 +222,34 @@ class _Search:
         return self.choices >= _MOST_CHOICES or self._stopped
 
     def run(self) -> bool:
-        return self._satisfy(0)
+        """Whether there is a way. Ways go as deep as devices are asked for, so calls are kept in a list."""
+        steps = [self._satisfy(0)]
+        found: bool | None = None
+        while steps:
+            try:
+                deeper = steps[-1].send(found)
+            except StopIteration as end:
+                steps.pop()
+                found = end.value
+            else:
+                steps.append(deeper)
+                found = None
+        return bool(found)
 
-    def _satisfy(self, at: int) -> bool:
+    def _satisfy(self, at: int) -> _Step:
         if at == len(self._requests):
             return True
         for option in self._requests[at].options:
             if option.takes_all:
-                done = self._take_all(at, option)
+                done = yield self._take_all(at, option)
             else:
-                done = self._take_some(at, option, 0, option.spec.count or 1)
-            if done:
-                return True
+                done = yield self._take_some(at, option, 0, option.spec.count or 1)
+            # With two alternatives for each of many requests, even one choice for each has no end.
+            if done or self.exhausted:
+                return bool(done)
         return False
 
-    def _take_all(self, at: int, option: _Option) -> bool:
+    def _take_all(self, at: int, option: _Option) -> _Step:
         before = len(self.chosen)
         # What is there of an incomplete pool may not be all, so as in Kubernetes nobody gets all then.
         if not option.candidates or self._node.unusable_pools:
@@ -241,15 +258,15 @@ class _Search:
             if not self._take(at, option, device):
                 break
         else:
-            if self._satisfy(at + 1):
+            if (yield self._satisfy(at + 1)):
                 return True
         while len(self.chosen) > before:
             self._give_back(at)
         return False
 
-    def _take_some(self, at: int, option: _Option, start: int, left: int) -> bool:
+    def _take_some(self, at: int, option: _Option, start: int, left: int) -> _Step:
         if left == 0:
-            return self._satisfy(at + 1)
+            return bool((yield self._satisfy(at + 1)))
         # Counted once for a request, in time by all devices; a single one is found as quickly as counted.
         if start == 0 and left > 1 and self._too_few(option, left):
             return False
@@ -257,7 +274,7 @@ class _Search:
         for position in range(start, len(option.candidates) - left + 1):
             if not self._take(at, option, option.candidates[position]):
                 continue
-            if self._take_some(at, option, position + 1, left - 1):
+            if (yield self._take_some(at, option, position + 1, left - 1)):
                 return True
             self._give_back(at)
             self._stopped = self._stopped or not self._may_take_back()
