@@ -28,7 +28,7 @@ from kai_insight.metrics import ReplayMetrics
 from kai_insight.verdicts import Verdicts
 
 T = TypeVar("T")
-#: What waits to be looked at; with more, the next base is waited for.
+#: Cycles that wait to be looked at; with more, the next base is waited for, which may be larger by itself.
 MOST_WAITING_BYTES: Final = 64 << 20
 #: Lines of a difference that the log is told.
 _SHOWN: Final = 10
@@ -77,6 +77,7 @@ class Checker:
         self._metrics = metrics
         self._examination = examination
         self._waiting: deque[Entry] = deque()
+        #: Bytes of cycles that wait.
         self._size = 0
         self._replay: Replay | None = None
         #: Number of the last cycle that was decided again.
@@ -93,14 +94,17 @@ class Checker:
 
     def put(self, entry: Entry) -> None:
         """Have a base, or a cycle, looked at soon."""
-        if self._size + len(entry.data) > MOST_WAITING_BYTES and self._waiting:
-            self._metrics.skipped.inc(sum(not each.base for each in (*self._waiting, entry)))
-            self._waiting.clear()
-            self._size = 0
-            if not entry.base:
-                return  # the one after it does not follow, and is skipped as well
+        if entry.base:
+            if sum(len(each.data) for each in (*self._waiting, entry)) > MOST_WAITING_BYTES:
+                self._metrics.skipped.inc(sum(not each.base for each in self._waiting))
+                self._waiting.clear()
+                self._size = 0
+        elif self._size > 0 and self._size + len(entry.data) > MOST_WAITING_BYTES:
+            self._metrics.skipped.inc()  # the one after it does not follow, and is skipped as well
+            return
+        else:
+            self._size += len(entry.data)
         self._waiting.append(entry)
-        self._size += len(entry.data)
         self._news.set()
 
     async def close(self) -> None:
@@ -125,7 +129,7 @@ class Checker:
                 self._news.clear()
                 await self._news.wait()
             entry = self._waiting.popleft()
-            self._size -= len(entry.data)
+            self._size -= 0 if entry.base else len(entry.data)
             await loop.run_in_executor(self._worker, self._look, entry)
 
     async def _examine(self, examination: Examination) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
@@ -28,7 +28,8 @@ from kai_insight.writer import StoreState
 BASE_SECONDS: Final = 300.0
 #: How often what is too old is removed.
 HOUSEKEEPING_SECONDS: Final = 60.0
-#: What waits for a store that does not answer; what is beyond is not kept.
+#: What waits for a store that does not answer. Cycles beyond are not kept; a base, which may be larger by
+#: itself, takes the place of what waits of its shard.
 MOST_WAITING_BYTES: Final = 64 << 20
 
 _log = structlog.get_logger(__name__)
@@ -58,6 +59,7 @@ class CycleRecorder:
         self._live = live
         self._now = now
         self._waiting: list[Entry] = []
+        #: Bytes of cycles that wait, and of those that are just written.
         self._size = 0
         #: Shards of which something was not kept: only a base makes what follows of use again.
         self._cut_off: set[str] = set()
@@ -113,13 +115,23 @@ class CycleRecorder:
     def _keep(self, entry: Entry) -> None:
         if entry.base:
             self._cut_off.discard(entry.shard)
-        no_room = self._size > 0 and self._size + len(entry.data) > MOST_WAITING_BYTES
-        if no_room or entry.shard in self._cut_off:
-            self._cut_off.add(entry.shard)
-            self._metrics.lost.inc()
-            return
+            if sum(len(each.data) for each in (*self._waiting, entry)) > MOST_WAITING_BYTES:
+                self._drop(entry.shard)
+        else:
+            no_room = self._size > 0 and self._size + len(entry.data) > MOST_WAITING_BYTES
+            if no_room or entry.shard in self._cut_off:
+                self._cut_off.add(entry.shard)
+                self._metrics.lost.inc()
+                return
+            self._size += len(entry.data)
         self._waiting.append(entry)
-        self._size += len(entry.data)
+
+    def _drop(self, shard: str) -> None:
+        """Let go of what waits of a shard."""
+        dropped = [each for each in self._waiting if each.shard == shard]
+        self._waiting = [each for each in self._waiting if each.shard != shard]
+        self._size -= _size_of_cycles(dropped)
+        self._metrics.lost.inc(sum(not each.base for each in dropped))
 
     async def _write(self) -> None:
         """Once in a while all that waits; what cannot be written waits on."""
@@ -133,7 +145,7 @@ class CycleRecorder:
             except HistoryError:
                 self._waiting = [*batch, *self._waiting]
                 continue
-            self._size -= sum(len(entry.data) for entry in batch)
+            self._size -= _size_of_cycles(batch)
             self._metrics.recorded.inc(sum(not entry.base for entry in batch))
 
     async def _keep_house(self) -> None:
@@ -150,3 +162,8 @@ class CycleRecorder:
             except HistoryError as error:
                 _log.debug("recorded cycles are not looked through", reason=str(error))
             await asyncio.sleep(HOUSEKEEPING_SECONDS)
+
+
+def _size_of_cycles(entries: Iterable[Entry]) -> int:
+    """Bytes, without bases."""
+    return sum(len(each.data) for each in entries if not each.base)

@@ -86,6 +86,15 @@ async def test_where_too_much_waits_the_rest_is_passed_over_up_to_the_next_base(
     await checking.until(1, 0, 2)
 
 
+async def test_a_base_larger_than_what_may_wait_is_looked_at_with_what_follows(
+    checking, recording, monkeypatch
+):
+    entries = [recording.base(), recording.cycle(), recording.base(), recording.cycle(), recording.cycle()]
+    monkeypatch.setattr(checker, "MOST_WAITING_BYTES", len(entries[2].data) - 1)
+    checking.put(*entries)
+    await checking.until(2, 0, 1)
+
+
 async def test_what_another_release_wrote_is_passed_over_and_is_no_difference(checking, recording):
     base, cycle = recording.base(), recording.cycle()
     with capture_logs() as logged:

@@ -107,8 +107,8 @@ async def test_what_there_is_no_room_for_while_the_store_is_away_is_missing_up_t
     scheduler, recorder, store, registry, monkeypatch, opened
 ):
     recording = Recording()
-    entries = [recording.base(), recording.cycle(), recording.cycle(), recording.base(), recording.cycle()]
-    monkeypatch.setattr(cycles, "MOST_WAITING_BYTES", len(entries[0].data) + 1)
+    told = [recording.base(), *(recording.cycle() for _ in range(3)), recording.base(), recording.cycle()]
+    monkeypatch.setattr(cycles, "MOST_WAITING_BYTES", len(told[1].data))
     add = recordings.add
 
     def away(database, batch):
@@ -117,14 +117,36 @@ async def test_what_there_is_no_room_for_while_the_store_is_away_is_missing_up_t
     monkeypatch.setattr(recordings, "add", away)
 
     async def look():
-        for entry in entries[:3]:
+        for entry in told[:4]:
             scheduler.told.put_nowait(entry)
         await eventually(lambda: registry.get_sample_value("kai_replay_lost_cycles_total"), lambda n: n == 2)
         monkeypatch.setattr(cycles, "MOST_WAITING_BYTES", 1 << 20)
         monkeypatch.setattr(recordings, "add", add)
-        for entry in entries[3:]:
+        for entry in told[4:]:
             scheduler.told.put_nowait(entry)
-        await eventually(lambda: kept(store), lambda found: found == [(2, True), (3, False)])
+        await eventually(
+            lambda: kept(store), lambda found: found == [(0, True), (1, False), (3, True), (4, False)]
+        )
+
+    await running(recorder(replay_check=False), look(), opened)
+
+
+async def test_a_base_larger_than_what_may_wait_takes_the_place_of_what_waits_of_its_shard(
+    scheduler, recorder, store, registry, monkeypatch
+):
+    recording, opened = Recording(), asyncio.Event()
+    elsewhere = replace(recording.base(), shard="elsewhere")
+    entries = [recording.base(), recording.cycle(), recording.base(), recording.cycle(), recording.cycle()]
+    monkeypatch.setattr(cycles, "MOST_WAITING_BYTES", len(entries[2].data) - 1)
+    for entry in (elsewhere, *entries):
+        scheduler.told.put_nowait(entry)
+
+    async def look():
+        await eventually(lambda: registry.get_sample_value("kai_replay_lost_cycles_total"), lambda n: n == 1)
+        opened.set()
+        await eventually(lambda: kept(store), lambda found: found == [(1, True), (2, False), (3, False)])
+        of_the_other = recordings.find(store.database, replace(WANTED, shard="elsewhere"))
+        assert [each.base for each in of_the_other] == [True]
 
     await running(recorder(replay_check=False), look(), opened)
 
