@@ -14,8 +14,9 @@ from kai.model.faults import Fault
 from kai.wire.session_codec import SessionUpdate, encode_update
 from kai.wire.v1.session_pb2 import SessionEvictions, WatchSessionsResponse
 
-#: For who comes back: so many sessions, and none that is older; others are told everything.
+#: For who comes back: so many sessions, of so many bytes, and none that is older; others are told everything.
 KEPT: Final = 512
+KEPT_BYTES: Final = 64 << 20
 KEPT_SECONDS: Final = 60.0
 #: Parts of an update, and the object that an item of each is about.
 _PARTS: Final[Mapping[str, Callable[[Any], str]]] = {
@@ -49,7 +50,9 @@ class SessionLog:
         self._outcomes: dict[str, PodGroupOutcome] = {}
         self._faults: dict[tuple[str, str], Fault] = {}
         self._nominations: frozenset[Nomination] = frozenset()
-        self._ring: deque[WatchSessionsResponse] = deque(maxlen=KEPT)
+        self._ring: deque[WatchSessionsResponse] = deque()
+        #: Bytes of each of these.
+        self._sizes: deque[int] = deque()
         self._opened_at = 0.0
         self._news = asyncio.Event()
         self._closed = False
@@ -102,10 +105,13 @@ class SessionLog:
         try:
             message = self._encode(update)
         except Exception:
-            self._ring.clear()  # who watches has to be told everything now
+            self._keep_last(0)  # who watches has to be told everything now
             self._announce()
             raise
         self._ring.append(message)
+        self._sizes.append(message.ByteSize())
+        while len(self._ring) > KEPT or sum(self._sizes) > KEPT_BYTES:
+            self._keep_last(len(self._ring) - 1)
         self.forget(now=opened_at)
         self._announce()
         return message
@@ -113,7 +119,12 @@ class SessionLog:
     def forget(self, *, now: float) -> None:
         """Keep no session that is too old; ``now`` is Unix seconds. A cluster at rest opens no new ones."""
         while self._ring and self._ring[0].opened_at < now - KEPT_SECONDS:
+            self._keep_last(len(self._ring) - 1)
+
+    def _keep_last(self, count: int) -> None:
+        while len(self._ring) > count:
             self._ring.popleft()
+            self._sizes.popleft()
 
     def everything(self, *, with_evictions: bool = False) -> WatchSessionsResponse:
         """The full update of the newest version. Groups of which nothing is pending need no mention."""

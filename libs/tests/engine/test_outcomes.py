@@ -228,6 +228,17 @@ def test_detailed_errors_count_cores_and_parts_of_gpus_and_name_nodes_that_would
     ]
 
 
+def test_detailed_errors_name_as_many_nodes_as_a_condition_has_room_for() -> None:
+    large = [a_node(f"n{at:04}" + "x" * 180, gpus=4) for at in range(300)]
+    told = _told(a_state(large, a_job("job", gpus=5)), "job", config(detailed_fit_errors=True))
+    text = told.pod_messages["default/job-0"]
+    head, *lines, last = text.splitlines()
+    assert 32_000 < len(text.encode()) <= 32_768
+    assert head == "no node has enough resources for the pod:"
+    assert [line[:5] for line in lines] == [f"n{at:04}" for at in range(len(lines))]
+    assert last == f"and {300 - len(lines)} more nodes"
+
+
 ALONE = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
     {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"},
 ]}}  # fmt: skip

@@ -25,7 +25,7 @@ from kai.wire.session_parts import joined_sessions
 from kai.wire.v1.session_pb2 import WatchSessionsRequest
 from kai.wire.v1.session_pb2_grpc import SessionServiceStub, add_SessionServiceServicer_to_server
 from kai_scheduler.servicers import SessionServicer
-from kai_scheduler.sessions import KEPT, KEPT_SECONDS, SessionLog
+from kai_scheduler.sessions import KEPT, KEPT_BYTES, KEPT_SECONDS, SessionLog
 
 ZERO = (0.0, 0.0, 0.0)
 
@@ -198,6 +198,27 @@ async def test_a_watcher_that_was_away_too_long_starts_anew():
     (message,) = await read(log, 1, after=3, epoch=5)
     assert message.full
     assert len(message.outcomes) == 1
+
+
+@pytest.mark.parametrize(("more", "full"), [(0, False), (1, True)])
+async def test_who_comes_back_to_more_than_is_kept_of_sessions_is_told_everything(more, full):
+    log = a_log()
+    size = log.record(a_cycle(an_outcome("ns/g", "x" * (KEPT_BYTES // 5))), opened_at=1.0).ByteSize()
+    for number in range(KEPT_BYTES // size + more):
+        log.record(a_cycle(an_outcome(f"ns/{number % 10}", "x" * (KEPT_BYTES // 5))), opened_at=2.0)
+    (first,) = await read(log, 1, after=1, epoch=5)
+    assert first.full is full
+
+
+async def test_who_comes_back_after_a_session_of_which_no_more_than_all_is_kept_is_told_everything():
+    log = a_log()
+    log.record(a_cycle(an_outcome("ns/a")), opened_at=1.0)
+    log.record(a_cycle(an_outcome("ns/b", "x" * KEPT_BYTES)), opened_at=2.0)
+    (first,) = await read(log, 1, after=1, epoch=5)
+    assert (first.full, first.version) == (True, 2)
+    log.record(a_cycle(an_outcome("ns/c")), opened_at=3.0)
+    (first,) = await read(log, 1, after=2, epoch=5)
+    assert (first.full, first.version) == (False, 3)
 
 
 @pytest.mark.parametrize(("seconds", "full"), [(KEPT_SECONDS, False), (KEPT_SECONDS + 1, True)])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Final
 
 import numpy as np
 
@@ -15,19 +16,35 @@ from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
 
+#: So much Kubernetes takes in a condition, of which most is said of the first nodes.
+_MOST_BYTES: Final = 32_768
+_ROOM_FOR_REST: Final = len("\nand 9999999 more nodes")
 _KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs", PODS: "pod slots"}
 
 
 def detail_pods(session: Session) -> None:
     """Give every pod that failed one line for each node, as nodes are at the end of the cycle.
 
-    Costs time by the nodes for each such pod, and as much text, so it is for those who ask for it.
+    Of many nodes the first by name are told, as far as a condition has room, and how many more there are.
+    Costs time by the nodes for each such pod, so it is for those who ask for it.
     """
     for errors in session.errors.all():
         for key in errors.pods:
             task = session.state.task(key)
             if task is not None and task.job is not None and task.status is Status.PENDING:
-                errors.pods[key] = "\n".join([f"{NO_ROOM}:", *sorted(_lines(session, task))])
+                errors.pods[key] = "\n".join(_first(f"{NO_ROOM}:", sorted(_lines(session, task))))
+
+
+def _first(head: str, lines: Sequence[str]) -> Iterator[str]:
+    """Lines below a head, as many as there is room for, and how many more there would be."""
+    yield head
+    left = _MOST_BYTES - _ROOM_FOR_REST - len(head.encode())
+    for number, line in enumerate(lines):
+        left -= len(line.encode()) + 1
+        if left < 0:
+            yield f"and {len(lines) - number} more nodes"
+            return
+        yield line
 
 
 def _lines(session: Session, task: Task) -> Iterator[str]:
