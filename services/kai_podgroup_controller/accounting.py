@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Final
+
+import msgspec
 
 from kai.model import names, resource_lists
 from kai.model.decisions import PodGroupOutcome
@@ -16,6 +19,8 @@ from kai.model.objects import Json, PodGroupResources, PriorityClass
 from kai.model.rules import priorities
 from kai_podgroup_controller.facts import WatchedGroup, WatchedPod
 
+#: Names of a core that a status has. As many of the longest are a sixth of what etcd takes of an object.
+MOST_NAMED: Final = 1000
 _FIELDS = ("allocated", "allocatedNonPreemptible", "requested")
 
 
@@ -40,6 +45,7 @@ def resources_status(
 
     ``core`` are the names of the pods of a semi-preemptible group that nobody may take.
     """
+    kept = None if core is None else frozenset(core)
     requested: dict[str, Decimal] = {}
     allocated: dict[str, Decimal] = {}
     firm: dict[str, Decimal] = {}
@@ -50,7 +56,7 @@ def resources_status(
         resource_lists.add(requested, _requested_share(pod))
         resource_lists.add(requested, _claims(pod, surroundings))
         if pod.allocated:
-            sums = (allocated, firm) if core is not None and pod.name in core else (allocated,)
+            sums = (allocated, firm) if kept is not None and pod.name in kept else (allocated,)
             for total in sums:
                 resource_lists.add(total, pod.requests)
                 resource_lists.add(total, _allocated_share(pod, surroundings))
@@ -77,6 +83,15 @@ def core_pods(group: WatchedGroup, outcome: PodGroupOutcome | None) -> tuple[str
     if not priorities.is_semi_preemptible(group.preemptibility):
         return None
     return group.core_pods if outcome is None else outcome.core_pods
+
+
+def as_far_as_named(
+    wanted: PodGroupResources, stored: PodGroupResources | None, *, core: Collection[str] | None
+) -> PodGroupResources:
+    """The sums where ``core`` is what a status says: of one that it names in part they stay as ``stored``."""
+    if core is None or len(core) < MOST_NAMED or stored is None:
+        return wanted
+    return msgspec.structs.replace(wanted, allocated_non_preemptible=stored.allocated_non_preemptible)
 
 
 def difference(wanted: PodGroupResources, stored: PodGroupResources | None) -> Json | None:

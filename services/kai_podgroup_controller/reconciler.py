@@ -204,8 +204,11 @@ class Reconciler:
             preemptible=accounting.is_preemptible(group, self._cluster.priority_classes),
             core=core,
         )
-        if (core or ()) != group.core_pods:
-            patch["schedulingState"] = {"corePods": list(core)} if core else None
+        named = (core or ())[: accounting.MOST_NAMED]
+        if named != group.core_pods:
+            patch["schedulingState"] = {"corePods": list(named)} if named else None
+        if outcome is None:
+            wanted = accounting.as_far_as_named(wanted, group.resources, core=core)
         resources = accounting.difference(wanted, group.resources)
         if resources is not None:
             patch["resourcesStatus"] = resources

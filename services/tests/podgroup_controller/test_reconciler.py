@@ -18,6 +18,7 @@ from kai.model.verdicts import GroupVerdict
 from kai.wire.sessions import NOTHING, SessionUpdate
 from kai.wire.verdicts import VerdictNews
 from kai_podgroup_controller import reconciler
+from kai_podgroup_controller.accounting import MOST_NAMED
 from kai_podgroup_controller.announcer import Announcer
 from kai_podgroup_controller.faults import FaultBook
 from kai_podgroup_controller.outcomes import OutcomeBook
@@ -723,6 +724,28 @@ async def test_a_priority_class_changes_what_is_preemptible(build):
         {"allocatedNonPreemptible": {"cpu": "1"}},
         {"allocatedNonPreemptible": {"cpu": None}},
     ]
+
+
+async def test_of_a_large_core_the_first_names_are_told_and_all_its_pods_are_charged(build):
+    """All the names might be more than etcd takes, and with them the rest of the status were refused."""
+    many = tuple(f"p{at:05}" for at in range(MOST_NAMED + 1))
+    semi = {"preemptibility": "semi-preemptible"}
+    async with World(build) as world:
+        world.group(spec=semi)
+        for name in many:
+            world.pod(name, phase="Running")
+        world.session(build.outcome(Outcome.SETTLED, message="", core_pods=many))
+        await asyncio.sleep(15)
+    ((_, patch),) = world.api.written("podgroups/status")
+    status = patch["status"]
+    assert status["schedulingState"] == {"corePods": list(many[:MOST_NAMED])}
+    assert status["resourcesStatus"]["allocatedNonPreemptible"] == {"cpu": str(len(many))}
+    async with World(build) as world:  # as after a restart, while there is no scheduler
+        world.group(spec=semi, status=status)
+        for name in many:
+            world.pod(name, phase="Running")
+        await asyncio.sleep(15)
+    assert world.api.written("podgroups/status") == []
 
 
 async def test_the_core_of_a_semi_preemptible_group_is_told_with_what_it_holds(build):
