@@ -27,8 +27,9 @@ from kai_insight.http.endpoints import (
 )
 from kai_insight.http.problems import Problem, Trouble
 
-#: Characters of all parameters together, as they are sent.
+#: Characters of all parameters together, as they are sent; keys, of which each may have so many, come on top.
 LONGEST_QUERY: Final = 4096
+_LONGEST_KEY: Final = len("999999999%2C")
 MOST_PARAMETERS: Final = 32
 _LONGEST_TIME: Final = 40
 #: The end of the year 9999, after which there are no times.
@@ -90,14 +91,15 @@ def read(endpoint: Endpoint, pairs: Iterable[tuple[str, str]], *, now: float) ->
     return Asked(since=since, until=until, limit=limit, by=By(by), equal=equal)
 
 
-def bounded(query: str) -> None:
-    """Look at the size of all parameters before they are read.
+def bounded(query: str, parameters: Sequence[Parameter] = ()) -> None:
+    """Look at the size of all that is said before it is read as these parameters.
 
     Raises:
         Problem: it is beyond bounds.
     """
-    if len(query) > LONGEST_QUERY:
-        raise _refused(f"the query has {len(query)} characters; at most {LONGEST_QUERY} are read")
+    keys = sum(each.most for each in parameters if each.form is Form.KEYS)
+    if len(query) > (longest := LONGEST_QUERY + keys * _LONGEST_KEY):
+        raise _refused(f"the query has {len(query)} characters; at most {longest} are read")
     if (many := query.count("&") + 1) > MOST_PARAMETERS:
         raise _refused(f"the query has {many} parameters; at most {MOST_PARAMETERS} are read")
 

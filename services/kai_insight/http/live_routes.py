@@ -42,7 +42,7 @@ class LiveRoutes:
     def _handler(self, endpoint: LiveEndpoint) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             caller = await self._caller(request)
-            asked.bounded(request.rel_url.raw_query_string)
+            asked.bounded(request.rel_url.raw_query_string, endpoint.parameters)
             question = live_asked.read(endpoint, request.query.items())
             if self._passing is not None and not self._answers.knows:
                 return await self._passing.pass_on(request, streams=endpoint.streams)

@@ -10,7 +10,7 @@ from deadlines import eventually, within
 from kai.live.waiting import Known
 from kai.model.ids import PodGroupKey
 from kai.model.verdicts import GroupVerdict
-from kai_insight.http import guard, packing, streams
+from kai_insight.http import guard, live_endpoints, packing, streams
 from kai_insight.live.live import Live
 from libs.tests.engine.builders import a_job
 from services.tests.insight.town import NODES, POD_GROUPS, Told, asking
@@ -167,6 +167,20 @@ async def test_room_and_names_are_found(looked, boss):
     assert (await answer(looked, "live/slots", boss))["all"] == [6, 3, 1, 0]
     found = await answer(looked, "live/search", boss, text="WAIT")
     assert [(each["kind"], each["name"]) for each in found["items"]] == [("group", "waits")]
+
+
+async def test_as_many_names_as_are_promised_may_be_asked_for_however_commas_are_written(looked, boss):
+    keys = ["999999999"] * live_endpoints.MOST_KEYS
+    for comma in (",", "%2C"):  # browsers write the second
+        status, _, document = await looked.call(
+            f"/api/v1/live/groups?shard=default&keys={comma.join(keys)}", boss, raw=True
+        )
+        assert (status, document.get("items")) == (200, [])
+    status, _, document = await looked.call("/api/v1/live/node?name=" + "x" * 4096, boss, raw=True)
+    assert (status, document["error"]["message"]) == (
+        400,
+        "the query has 4101 characters; at most 4096 are read",
+    )
 
 
 @pytest.mark.parametrize(
