@@ -42,7 +42,8 @@ _SHARED: Final = -2
 #: Changes that are kept for those who are behind, and bytes of them together.
 MOST_CHANGES: Final = 240
 MOST_BYTES: Final = 2 << 20
-#: A change that is longer is none: whoever looks gets all of it again, which is packed.
+#: A change that is longer is none: whoever looks gets all of it again, which is packed. Without queues, which
+#: would be told again with all of it.
 LONGEST_CHANGE: Final = 256 << 10
 #: Groups that hold nothing any more and keep their indices, before those begin anew.
 _MOST_GONE: Final = 2000
@@ -201,18 +202,19 @@ class View:
         if not (nodes or groups or news.sums or hides):
             return True
         self._serial += 1
+        queues = self._queues() if news.sums else None
         data = _encode(
             Change(
                 version=self.version,
                 at=self._board.at,
                 nodes=nodes,
                 groups=groups,
-                queues=self._queues() if news.sums else None,
+                queues=queues,
                 waiting=self._lacking(),
                 hidden=self._hidden(),
             )
         )
-        if len(data) > LONGEST_CHANGE or self.worn:
+        if self.worn or (len(data) > LONGEST_CHANGE and len(data) - len(_encode(queues)) > LONGEST_CHANGE):
             return False
         self._steps = _latest((*self._steps, Step(self._serial, data)))
         return True
