@@ -10,8 +10,11 @@ from typing import Any, Final
 from kai.history.questions import Found, Selection
 from kai.history.records import Cycle, Decision, QueueState, Run, Taking, columns, texts
 from kai.history.usage import By, Usage
+from kai.wire.channel import MAX_MESSAGE_BYTES
 from kai.wire.v1 import history_pb2 as pb
 
+#: What a list takes for an item beside the item.
+_FRAME_BYTES: Final = 8
 Record = Run | Taking | Cycle | Decision | QueueState
 
 
@@ -59,9 +62,17 @@ def decode_selection(message: pb.Selection, kind: type[Record]) -> Selection:
 
 
 def encode_rows(kind: type[Record], rows: Sequence[Record], *, more: bool) -> Any:
-    """The message with these rows."""
+    """The message with these rows, or as many of the first as it has room for, and that there are more."""
     call = CALLS[kind]
-    return call.rows(rows=[call.row(**_said(row)) for row in rows], more=more)
+    told: list[Any] = []
+    left = MAX_MESSAGE_BYTES - _FRAME_BYTES
+    for row in rows:
+        message = call.row(**_said(row))
+        left -= message.ByteSize() + _FRAME_BYTES
+        if left < 0:
+            return call.rows(rows=told, more=True)
+        told.append(message)
+    return call.rows(rows=told, more=more)
 
 
 def decode_rows(kind: type[Found], message: Any) -> list[Found]:

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 from deadlines import within
 from kai.history.addresses import open_database
 from kai.history.questions import Selection
-from kai.history.records import RECORDS, Cycle, Run, Taking
+from kai.history.records import RECORDS, Cycle, Decision, Run, Taking
 from kai.history.usage import By
-from kai.wire.channel import open_channel
+from kai.wire.channel import MAX_MESSAGE_BYTES, open_channel
 from kai.wire.errors import PeerUnavailable
 from kai.wire.history import HistoryClient
 from kai.wire.history_codec import CALLS
@@ -79,6 +79,18 @@ async def test_the_newest_come_first_and_that_there_are_more_is_told(database, s
         assert not (await history.find(Cycle, Selection(), most=5))[1]
         monkeypatch.setattr(servicer, "MOST_ROWS", 3)
         assert len((await history.find(Cycle, Selection()))[0]) == 3
+
+
+async def test_of_long_rows_as_many_are_told_as_a_message_has_room_for(database, store):
+    """Some messages of the scheduler have tens of thousands of characters."""
+    long = "x" * (MAX_MESSAGE_BYTES // 8)
+    store.add([a_decision(at=number, message=long) for number in range(9)])
+    async with asking(database) as history:
+        rows, more = await history.find(Decision, Selection())
+    assert [(row.at, row.message == long) for row in rows] == [
+        (NOON + at * HOUR, True) for at in range(8, 1, -1)
+    ]
+    assert more
 
 
 async def test_use_is_added_up(database, store):
