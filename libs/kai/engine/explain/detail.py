@@ -12,12 +12,11 @@ from kai.engine.framework.fit import is_shortage, node_verdicts
 from kai.engine.framework.session import Session
 from kai.engine.reasons import NO_ROOM
 from kai.model.arrays import Mask
+from kai.model.condition_texts import MOST_BYTES
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
 
-#: So much Kubernetes takes in a condition, of which most is said of the first nodes.
-_MOST_BYTES: Final = 32_768
 _ROOM_FOR_REST: Final = len("\nand 9999999 more nodes")
 _KINDS = {CPU: "CPU cores", MEMORY: "memory", GPU: "GPUs", PODS: "pod slots"}
 
@@ -38,7 +37,7 @@ def detail_pods(session: Session) -> None:
 def _first(head: str, lines: Sequence[str]) -> Iterator[str]:
     """Lines below a head, as many as there is room for, and how many more there would be."""
     yield head
-    left = _MOST_BYTES - _ROOM_FOR_REST - len(head.encode())
+    left = MOST_BYTES - _ROOM_FOR_REST - len(head.encode())
     for number, line in enumerate(lines):
         left -= len(line.encode()) + 1
         if left < 0:
