@@ -144,6 +144,7 @@ def as_binder(w):
         "nor have capabilities added",
     )
     yield w.reserving(container={"image": "evil"}), "may only have the images"
+    yield w.reserving(container={"image": f"{w.reservation_image}/evil"}), "may only have the images"
     yield w.reserving(container={"command": ["sh"]}), "runs what its image is for"
     yield w.reserving(spec={"hostNetwork": True}), "network, processes or memory of its host"
     yield w.reserving(spec={"hostPID": True}), "network, processes or memory of its host"
@@ -253,6 +254,7 @@ def on_leases(w, account):
 def as_adjuster(w):
     yield w.scaling(metadata={"labels": {"app": "other"}}), "only pods with the label app="
     yield w.scaling(container={"image": "evil"}), "may only have the images"
+    yield w.scaling(container={"image": f"{w.reservation_image}/evil"}), "may only have the images"
     yield w.scaling(container={"args": ["sh"]}), "runs what its image is for"
     yield w.scaling(container={"securityContext": {"privileged": True}}), "may not be privileged"
     yield w.scaling(container={"env": [{"name": "a", "value": "b"}]}), "reads nothing"

@@ -162,16 +162,6 @@ def test_the_schedulers_name_is_the_one_that_the_component_goes_by(render):
     assert "schedulerName == 'kai-scheduler'" in text(policies(objects)["kai-accounts-pods-delete"])
 
 
-def test_reservation_pods_have_our_image_or_one_that_is_named(render):
-    objects = render(
-        binder={"resourceReservationImage": {"name": "holder", "tag": "v2"}},
-        admissionPolicies={"reservationImages": ["mirror.example.com/holder:v2"]},
-    )
-    allowed = text(policies(objects)["kai-accounts-pods-create"])
-    assert "registry/local/holder:v2" in allowed
-    assert "mirror.example.com/holder:v2" in allowed
-
-
 @pytest.mark.parametrize(
     ("policy", "account", "named"),
     [
@@ -530,6 +520,63 @@ def test_a_scaling_pod_that_is_more_than_that_is_refused_in_words(scaled, change
     policy = scaled["kai-accounts-pods-create"]["spec"]
     [message] = refusals(policy, "node-scale-adjuster", new=a_scaling_pod(**changes))
     assert said in message
+
+
+# --- images of both -----------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def of_images(render):
+    """Policies where images have other names than usual, and more are named."""
+    return policies(
+        render(
+            binder={"resourceReservationImage": {"name": "holder", "tag": "v2"}},
+            nodescaleadjuster={"scalingPodImage": {"name": "holder", "tag": "v2"}},
+            admissionPolicies={"reservationImages": ["mirror:5000/holder:v2", "other/holder@sha256:0123"]},
+            **{"global": AUTOSCALING},
+        )
+    )
+
+
+def refused_images(policies, account, image):
+    """What is said of a pod of this image that an account makes."""
+    if account == "binder":
+        settings = BinderSettings.parse([f"--resource-reservation-pod-image={image}"])
+        pod = settings.template.manifest(node="n", group="g", annotations=CLAIM)
+    else:
+        pod = a_scaling_pod(container={"image": image})
+    namespace = pod["metadata"]["namespace"]
+    return refusals(policies["kai-accounts-pods-create"]["spec"], account, new=pod, namespace=namespace)
+
+
+@pytest.mark.parametrize("account", ["binder", "node-scale-adjuster"])
+@pytest.mark.parametrize("named", ["registry/local/holder", "mirror:5000/holder", "other/holder"])
+@pytest.mark.parametrize("version", ["", ":v2", ":0.9.0-rc.1", "@sha256:0f1e", ":v1@sha256:0f1e"])
+def test_pods_of_ours_have_an_image_of_a_known_repository_and_of_any_release(
+    of_images, account, named, version
+):
+    """While a release is replaced, processes of the former one make pods of their own version."""
+    assert refused_images(of_images, account, named + version) == []
+
+
+@pytest.mark.parametrize("account", ["binder", "node-scale-adjuster"])
+@pytest.mark.parametrize(
+    "image",
+    [
+        "evil",
+        "holder:v2",
+        "registry/local/other:v2",
+        "registry/local/holder-of-another:v2",
+        "registry/local/holder/another:v2",
+        "registry/local/holder:v2/another",
+        "registry/local/holder:5000/another:v2",
+        "evil/registry/local/holder:v2",
+        "registry/local/holder:v2\nevil",
+        "mirror:5000:v2",
+        "mirrorx5000/holder:v2",
+    ],
+)
+def test_a_pod_of_ours_with_an_image_of_any_other_repository_is_refused(of_images, account, image):
+    [message] = refused_images(of_images, account, image)
+    assert "images registry/local/holder, mirror:5000/holder, other/holder" in message
 
 
 # --- who makes all the others ------------------------------------------------------------------

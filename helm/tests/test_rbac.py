@@ -385,10 +385,10 @@ def test_the_operator_is_told_which_label_and_images_policies_know(helm):
     }
     told = told_grants(helm.chart(values=values))
     assert told.reservation_label == "holder"
-    assert told.reservation_images == ("own/holder:2", "mirror/kai:1")
-    assert told.scaling_images == ("r/kai-scheduler:3", "mirror/kai:1")
+    assert told.reservation_images == ("own/holder", "mirror/kai")
+    assert told.scaling_images == ("r/kai-scheduler", "mirror/kai")
     values["nodescaleadjuster"] = {"args": {"scaling-pod-image": "own/scaling:4"}}
-    assert told_grants(helm.chart(values=values)).scaling_images == ("own/scaling:4", "mirror/kai:1")
+    assert told_grants(helm.chart(values=values)).scaling_images == ("own/scaling", "mirror/kai")
     values["admissionPolicies"]["enabled"] = False
     told = told_grants(helm.chart(values=values))
     assert (told.reservation_label, told.reservation_images, told.scaling_images) == ("", (), ())

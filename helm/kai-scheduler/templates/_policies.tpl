@@ -29,6 +29,13 @@ queue-controller: kai-queue-controller
 !({{ . }} in {{ include "kai.leases" "" | fromYaml | values | sortAlpha | toJson }})
 {{- end -}}
 
+{{/* CEL: the expression that images of these repositories match, of any tag and digest, and no others: a list. */}}
+{{- define "kai.ofRepositories" -}}
+{{- $quoted := list -}}
+{{- range . }}{{ $quoted = append $quoted (regexQuoteMeta .) }}{{ end -}}
+{{- printf `^(%s)(:[\w][\w.-]*)?(@[\w.+-]+:[0-9a-fA-F]+)?$` (join "|" $quoted) | toJson -}}
+{{- end -}}
+
 {{/* Who may do by hand what else only our accounts may; cluster-admin may everything, this too. */}}
 {{- define "kai.mayRepair" -}}
 authorizer.group('kai.scheduler').resource('grants').check('repair').allowed()

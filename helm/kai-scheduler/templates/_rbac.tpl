@@ -80,18 +80,31 @@ subjects:
 {{- if ne (toString (.Values.numaPlacementExporter | default dict).enabled) "false" -}}true{{- end -}}
 {{- end -}}
 
-{{/* The images that reservation pods may have, as JSON. */}}
+{{/*
+Where the images are that a pod may have, as JSON: the one of ours, and those that values name. Tags and digests are
+left out. Policies are in force as soon as they are applied, and processes of the release before, which make pods of
+their own tag, work until others take their place: for ever, if the image of those cannot be pulled.
+*/}}
+{{- define "kai.repositories" -}}
+{{- $found := list -}}
+{{- range prepend .root.Values.admissionPolicies.reservationImages .image -}}
+{{- $found = append $found (regexReplaceAll ":[^/]*$" (regexReplaceAll "@.*$" . "") "") -}}
+{{- end -}}
+{{- $found | toJson -}}
+{{- end -}}
+
+{{/* The repositories of reservation pods' images, as JSON. */}}
 {{- define "kai.reservationImages" -}}
 {{- $chosen := get (.Values.binder.args | default dict) "resource-reservation-pod-image" -}}
 {{- $image := $chosen | default (include "kai.image" (dict "root" . "image" .Values.binder.resourceReservationImage)) -}}
-{{- concat (list $image) .Values.admissionPolicies.reservationImages | toJson -}}
+{{- include "kai.repositories" (dict "root" . "image" $image) -}}
 {{- end -}}
 
-{{/* The images that scaling pods may have, as JSON. */}}
+{{/* The repositories of scaling pods' images, as JSON. */}}
 {{- define "kai.scalingImages" -}}
 {{- $chosen := get (.Values.nodescaleadjuster.args | default dict) "scaling-pod-image" -}}
 {{- $image := $chosen | default (include "kai.image" (dict "root" . "image" .Values.nodescaleadjuster.scalingPodImage)) -}}
-{{- concat (list $image) .Values.admissionPolicies.reservationImages | toJson -}}
+{{- include "kai.repositories" (dict "root" . "image" $image) -}}
 {{- end -}}
 
 {{/* What the roles and policies of this chart were made for, beyond what every installation has. */}}

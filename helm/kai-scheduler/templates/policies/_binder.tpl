@@ -70,7 +70,7 @@
     - expression: "variables.spec.serviceAccountName == '{{ $account }}'"
       message: a reservation pod runs as service account {{ $account }}
     # Where devices are only played, it sleeps, and whoever plays them tells which it got.
-    - expression: {{ printf "variables.containers.all(c, c.image in %s || c.image == 'ubuntu')" (toJson $images) | toJson }}
+    - expression: {{ printf "variables.containers.all(c, c.image.matches(%s) || c.image == 'ubuntu')" (include "kai.ofRepositories" $images) | toJson }}
       message: "a reservation pod may only have the images {{ join ", " $images }} (value admissionPolicies.reservationImages)"
     - expression: "variables.containers.all(c, !has(c.command) && (c.image == 'ubuntu' ? has(c.args) && c.args == ['sleep', 'infinity'] : !has(c.args)))"
       message: a reservation pod runs what its image is for

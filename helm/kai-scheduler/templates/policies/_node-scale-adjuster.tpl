@@ -15,7 +15,7 @@
       message: this account may make only pods with the label app=scaling-pod
     - expression: "variables.spec.containers.size() == 1 && !has(variables.spec.initContainers)"
       message: a scaling pod has one container
-    - expression: {{ printf "variables.container.image in %s" (toJson $images) | toJson }}
+    - expression: {{ printf "variables.container.image.matches(%s)" (include "kai.ofRepositories" $images) | toJson }}
       message: "a scaling pod may only have the images {{ join ", " $images }} (value admissionPolicies.reservationImages)"
     - expression: "!has(variables.container.command) && has(variables.container.args) && variables.container.args == ['python', '-m', 'kai_scaling_pod']"
       message: a scaling pod runs what its image is for
