@@ -34,8 +34,9 @@ def idle_reservations(
     """What could be given back after a cycle, in order of names.
 
     A pod that waits for a certain node keeps what it has, and so does one that is being bound, of which the
-    state knows by itself, or is told by ``under_way``. Pods of other schedulers are not our business. Costs
-    time by the number of claims.
+    state knows by itself, or is told by ``under_way``. Pods of other schedulers are not our business, nor
+    those of groups of other node pools: they may be being bound without our knowledge. Costs time by the
+    number of claims.
     """
     found: list[IdleReservation] = []
     for key, claim in state.objects[Kind.RESOURCE_CLAIM].items():
@@ -60,6 +61,7 @@ def _is_nowhere(state: ClusterState, uid: PodUid) -> bool:
     return (
         task is not None
         and task.job is not None
+        and not task.job.elsewhere
         and task.status in _WAITS
         and task.node is None
         and task.pipelined_node is None

@@ -1,8 +1,20 @@
 """Which pods hold devices though they are nowhere."""
 
+from kai.model import names
 from kai.snapshot.idle_claims import IdleReservation, idle_reservations
 from kai.snapshot.state import Kind
-from libs.tests.engine.builders import a_node, a_queue, a_running, a_single, a_state, add, claiming, cycle
+from libs.tests.engine.builders import (
+    a_group,
+    a_node,
+    a_pod,
+    a_queue,
+    a_running,
+    a_single,
+    a_state,
+    add,
+    claiming,
+    cycle,
+)
 from libs.tests.engine.dra.builders import a_claim, a_class, a_slice, in_cluster
 
 LEFT = IdleReservation("ns", "c", ("ns-waits",))
@@ -78,4 +90,16 @@ def test_a_pod_that_waits_for_a_certain_node_keeps_what_it_has_there():
     task.nominated = "n1"
     assert idle_reservations(state) == []
     state.remove(Kind.POD, "ns/waits")
+    assert idle_reservations(state) == []
+
+
+def test_a_pod_of_a_group_of_another_node_pool_keeps_what_it_has():
+    """Its own scheduler may have had it bound there, which we do not see before it is."""
+    state = two_nodes(a_pod("runs", group="waits", namespace="ns", node="n2"))
+    assert idle_reservations(state) == [LEFT]
+    group = a_group("waits", queue="team", namespace="ns")
+    group.metadata.labels = {names.NODE_POOL_LABEL: "elsewhere"}
+    add(state, [(Kind.POD_GROUP, group)])
+    cycle(state)
+    assert state.jobs["ns/waits"].elsewhere
     assert idle_reservations(state) == []
