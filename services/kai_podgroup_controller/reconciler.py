@@ -12,7 +12,8 @@ status from it). So that they do not cost every pod one more request, the time o
 written only where somebody reads it: while some queue sets a minimum runtime, or together with another
 timestamp that has to be written anyway, or if ``--persist-last-start`` asks for it because a minimum
 runtime is set in the scheduler's own configuration. The scheduler itself knows the time as long as it
-lives. The times of staleness and eviction are always written: they happen seldom and change decisions.
+lives, and the next one goes by the pods that run. The times of staleness and eviction are always
+written: they happen seldom and change decisions.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class EndProtection:
     def make(self, journal: Journal) -> None:
         """Let everything have started long ago."""
         for job in journal.state.jobs.values():
-            if job.last_start:
+            if job.last_start or job.active_used:
                 journal.state.started(job, 1.0)
 
 

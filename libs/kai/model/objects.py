@@ -191,6 +191,7 @@ class PodStatus(ApiStruct):
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList | None = None
     nominated_node_name: str = ""
+    start_time: str | None = None
     resource_claim_statuses: list[ResourceClaimStatus] | None = None
     extended_resource_claim_status: Json | None = None
 

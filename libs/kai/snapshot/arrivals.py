@@ -90,7 +90,13 @@ class Arrivals:
             if key in cluster.tasks_by_key or uid in cluster.grants.of_pods:
                 return None
             created = seconds(meta.creation_timestamp) if meta.creation_timestamp else 0.0
-            facts = replace(like.facts, key=key, node_name=pod.spec.node_name, group_key=job.key)
+            facts = replace(
+                like.facts,
+                key=key,
+                node_name=pod.spec.node_name,
+                group_key=job.key,
+                started=pod.status.start_time,
+            )
         except Exception:  # noqa: BLE001 (whoever takes it in alone tells what is wrong with it)
             return None
         task = Task(

@@ -22,7 +22,7 @@ from kai.model.objects import Node, ObjectMeta, Pod, PodGroup, PodStatus, Priori
 from kai.snapshot.kinds import by_kind, object_key
 from kai.snapshot.rows import PodFacts, Task
 from kai.snapshot.state import ClusterState, Kind, StateParams
-from kai.snapshot.times import rfc3339
+from kai.snapshot.times import rfc3339, seconds
 
 _MAGIC: Final = b"kai-snapshot-1\n"
 _GATED, _EVICTING, _DONE = 1, 2, 4
@@ -58,6 +58,8 @@ class PodColumns(msgspec.Struct, frozen=True, gc=False):
     #: Whole objects of pods with claims or recorded zones, and what was decided for pods (JSON), by key.
     objects: dict[str, Pod]
     allotments: dict[str, bytes] = msgspec.field(name="plugin_results")
+    #: float64, unix seconds, 0 for none: since when its kubelet has it. Empty as a release before wrote it.
+    started: bytes = b""
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True):
@@ -107,6 +109,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
             columns.flags,
             np.frombuffer(columns.created, dtype="<f8").tolist(),
             np.frombuffer(columns.deleted, dtype="<f8").tolist(),
+            np.frombuffer(columns.started or bytes(len(columns.created)), dtype="<f8").tolist(),
             strict=True,
         )
         for (
@@ -123,6 +126,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
             flags,
             born,
             gone,
+            started,
         ) in rows:
             whole = columns.objects.get(key)
             if whole is not None:
@@ -151,7 +155,10 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
                     scheduling_gates=[{"name": "gated"}] if flags & _GATED else None,
                 ),
                 status=PodStatus(
-                    phase=phase, qos_class=pattern.status.qos_class, nominated_node_name=nominated
+                    phase=phase,
+                    qos_class=pattern.status.qos_class,
+                    nominated_node_name=nominated,
+                    start_time=_time(started),
                 ),
             )
 
@@ -172,8 +179,11 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
             ("flags", "u1", 256),
             ("created", "<f8", None),
             ("deleted", "<f8", None),
+            ("started", "<f8", None),
         ):
             column: bytes = getattr(self.pods, name)
+            if name == "started" and not column:
+                continue
             if len(column) != count * np.dtype(dtype).itemsize:
                 raise SnapshotError(f"column {name} has {len(column)} bytes for {count} pods")
             values = np.frombuffer(column, dtype=dtype)
@@ -305,6 +315,9 @@ def _picture(held: Mapping[Kind, Sequence[Any]], params: StateParams) -> Cluster
         allotments={
             each.key: _as_json(each.assumed_allotment) for each in facts if each.assumed_allotment is not None
         },
+        started=np.fromiter(
+            (seconds(each.started) for each in facts), dtype="<f8", count=len(tasks)
+        ).tobytes(),
     )
     rest = ClusterSnapshot(
         version=0,
@@ -389,8 +402,8 @@ def _restore_pods(state: ClusterState, snapshot: ClusterSnapshot) -> None:
             state.assume_evicted(uid)
 
 
-def _time(seconds: float) -> str | None:
-    return rfc3339(seconds) if seconds else None
+def _time(moment: float) -> str | None:
+    return rfc3339(moment) if moment else None
 
 
 def _facts(task: Task) -> PodFacts:

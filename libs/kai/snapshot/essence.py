@@ -97,6 +97,7 @@ def _status(pod: Pod) -> PodStatus:
         status,
         phase="",
         nominated_node_name="",
+        start_time=None,
         conditions=[each for each in status.conditions or () if each.type == "PodResizePending"],
         resource_claim_statuses=None,
         extended_resource_claim_status=None,

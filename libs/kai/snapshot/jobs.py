@@ -174,6 +174,20 @@ def row_like(mould: Job, group: PodGroup, facts: JobFacts) -> Job:
     )
 
 
+def running_since(job: Job) -> float:
+    """Since when it has run, as kubelets say of the pods that it has now; Unix seconds, 0 where none says it.
+
+    Pods that it had before may have started earlier. Costs time by the number of its pods.
+    """
+    told = (
+        seconds(task.facts.started)
+        for pod_set in job.pod_sets.values()
+        for task in pod_set.tasks.values()
+        if task.facts is not None and task.facts.node_name and task.facts.phase != "Succeeded"
+    )
+    return min(filter(None, told), default=0.0)
+
+
 def arrange(job: Job, order: GroupOrder) -> None:
     """Let the pods and subgroups of a job go by an order."""
     for pod_set in job.pod_sets.values():

@@ -54,6 +54,7 @@ def facts(pod: Pod, params: StateParams) -> PodFacts:
         reservation=reservation,
         group_ids=devices,
         nominated=status.nominated_node_name,
+        started=status.start_time,
         account=intern(account) if account else names.DEFAULT_SERVICE_ACCOUNT,
     )
 

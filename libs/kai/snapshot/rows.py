@@ -166,6 +166,8 @@ class PodFacts(msgspec.Struct, eq=False, kw_only=True):
     reservation: bool
     group_ids: tuple[GpuGroup, ...]
     nominated: str
+    #: Since when its kubelet has it, as its status says (RFC 3339): read only where somebody asks.
+    started: str | None = None
     #: The service account that it runs as.
     account: str = names.DEFAULT_SERVICE_ACCOUNT
     #: The shared devices that it holds by what is recorded of it, whatever its labels say.

@@ -8,6 +8,7 @@ from kai.engine.plugins.minruntime import MinRuntime
 from kai.model.decisions import PodGroupOutcome
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.times import rfc3339
 from libs.tests.engine.builders import (
     NOW,
     Part,
@@ -96,6 +97,68 @@ def test_by_queue_the_victims_own_queue_says_it_whoever_takes(
     research: str | None, victim: str, taker: str, minutes: int
 ) -> None:
     assert protected_minutes(research_and_production(research=research), victim, taker, BY_QUEUE) == minutes
+
+
+# --- who started before this process did -----------------------------------------------------------
+def add_unrecorded(state: ClusterState, name: str, queue: str, *minutes: float | None) -> None:
+    """A job of which nobody wrote down when it started; its pods run for so long, if a kubelet says so."""
+    on = ["node"] * len(minutes)
+    group, *pods = a_job(name, queue=queue, gpus=8 // len(on), on=on, started=0)
+    for pod, since in zip(pods, minutes, strict=True):
+        pod.status.start_time = rfc3339(NOW - since * MINUTE) if since is not None else None
+    add(state, group, pods)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "safe"),
+    [
+        ((1,), True),
+        ((9,), True),
+        ((11,), False),
+        ((None,), False),
+        ((11, 1), False),
+        ((None, 1), True),
+    ],
+)
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_job_whose_start_nobody_wrote_down_runs_since_its_first_pod_does(
+    minutes: tuple[float | None, ...], safe: bool, kept: bool
+) -> None:
+    """It is written where a queue has a minimum runtime, and this one may have got its own only now."""
+    state = research_and_production()
+    add_unrecorded(state, "running", "vision", *minutes)
+    add_waiting(state, "waiting", "speech")
+    if kept:
+        state = codec.restore(codec.decode(codec.encode(codec.cut(state))))
+    assert bool(Engine().run(state, NOW).evictions) is not safe
+
+
+def test_what_came_one_by_one_is_as_safe_as_what_was_there() -> None:
+    state = research_and_production()
+    add(state, a_job("running", queue="vision", gpus=8, started=0))
+    add_unrecorded(state, "running", "vision", 1)
+    add_waiting(state, "waiting", "speech")
+    assert not Engine().run(state, NOW).evictions
+
+
+def test_pods_that_ended_say_nothing_of_those_that_run() -> None:
+    state = research_and_production()
+    add_unrecorded(state, "running", "vision", 1)
+    ended = a_pod("ended", group="running", gpus=8, node="node", phase="Succeeded")
+    ended.status.start_time = rfc3339(NOW - 60 * MINUTE)
+    add(state, ended)
+    add_waiting(state, "waiting", "speech")
+    assert not Engine().run(state, NOW).evictions
+
+
+def test_a_start_that_is_far_in_the_future_or_no_time_protects_nobody() -> None:
+    for text in (rfc3339(NOW + 86_400), "soon"):
+        state = research_and_production()
+        group, pod = a_job("running", queue="vision", gpus=8, on="node", started=0)
+        pod.status.start_time = text
+        add(state, group, pod)
+        add_waiting(state, "waiting", "speech")
+        assert Engine().run(state, NOW).evictions
 
 
 # --- what is told --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kai.bench.objects import a_group, a_node, a_pod, a_queue
 from kai.bench.worlds import NOW, World, a_world
@@ -13,6 +14,7 @@ from kai.model import names
 from kai.model.failures import FailedOver
 from kai.snapshot import codec
 from kai.snapshot.state import ClusterState, Kind
+from kai.snapshot.times import rfc3339
 from libs.tests.engine.builders import claiming
 from libs.tests.engine.random_worlds import WORLDS
 
@@ -195,3 +197,15 @@ def test_snapshots_of_equal_clusters_are_equal_bytes_in_whatever_order_their_obj
 
     first, second = a_state(random.Random(1)), a_state(random.Random(2))
     assert codec.cut(first).digest == codec.cut(second).digest
+
+
+def test_a_snapshot_of_a_release_that_did_not_tell_since_when_pods_run_is_read_all_the_same() -> None:
+    state = ClusterState()
+    add_work(state, "runs", node="special")
+    state.tasks["default-runs"].facts.started = rfc3339(NOW - 60)
+    snapshot = codec.cut(state)
+    [pod] = snapshot.each_pod()
+    assert pod.status.start_time == rfc3339(NOW - 60)
+    former = replace(snapshot, pods=replace(snapshot.pods, started=b""))
+    [pod] = codec.decode(codec.encode(former)).each_pod()
+    assert pod.status.start_time is None

@@ -14,6 +14,7 @@ from kai.engine.queueing.batches import Batch, by_job
 from kai.engine.reasons import Unschedulable
 from kai.model.decisions import Reason
 from kai.snapshot.core import Member, enough
+from kai.snapshot.jobs import running_since
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.kinds import Kind
 from kai.snapshot.rows import Job, PodSet, Queue
@@ -58,6 +59,8 @@ class MinRuntime(VictimPolicy):
         self._by_queue = arguments.resolve_method is Resolve.QUEUE
         #: Seconds by the queues of victim and taker; the latter empty within a queue.
         self._known: dict[tuple[str, str], float] = {}
+        #: By job (key), where only its pods know.
+        self._running_since: dict[str, float] = {}
 
     def rules(self, search: VictimSearch) -> VictimRules | None:
         """Jobs that may lose nothing are no victims; of others the minimum must be left."""
@@ -67,7 +70,7 @@ class MinRuntime(VictimPolicy):
         taker = search.job.queue if search.action == "reclaim" else None
 
         def safe(victim: Job) -> bool:
-            return bool(victim.last_start) and self._protects(victim, taker, spared)
+            return self._protects(victim, taker, spared)
 
         def leaves_the_minimum(victims: Sequence[Batch]) -> bool:
             # Others that are safe are no victims.
@@ -84,14 +87,24 @@ class MinRuntime(VictimPolicy):
         )
 
     def _protects(self, victim: Job, taker: Queue | None, spared: _Spared) -> bool:
-        if victim.unwelcome or victim.last_start > self._now + CLOCK_SKEW_SECONDS:
+        least = 0.0 if victim.unwelcome else self._seconds(victim.queue, taker)
+        if not least:
             return False
-        end = victim.last_start + self._seconds(victim.queue, taker)
-        if self._now >= end:
+        start = self._start(victim)
+        end = start + least
+        if not start or start > self._now + CLOCK_SKEW_SECONDS or self._now >= end:
             return False
         self._due(end)
         spared[victim.key] = (victim, end)
         return True
+
+    def _start(self, victim: Job) -> float:
+        """Of what ran before this process did it may stand nowhere: nobody had a minimum runtime then."""
+        if victim.last_start:
+            return victim.last_start
+        if victim.key not in self._running_since:
+            self._running_since[victim.key] = running_since(victim)
+        return self._running_since[victim.key]
 
     def _seconds(self, victim: Queue, taker: Queue | None) -> float:
         key = (victim.name, taker.name if taker is not None else "")
