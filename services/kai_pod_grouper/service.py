@@ -79,17 +79,23 @@ class PodGrouperService:
         host.health.add("watches", lambda: watches.synced or "waiting for the first lists")
 
         async def group(_: Term | None = None) -> None:
-            await watches.wait_until_synced()
             freeze_garbage()
             await reconciler.run(workers=settings.max_concurrent_reconciles)
+
+        async def work(endpoint: str) -> None:
+            # Who has read nothing groups nobody: until then the one before does, while it is replaced.
+            await watches.wait_until_synced()
+            if settings.leader_elect or endpoint:
+                # Who is followed leads by its Lease; one that is alone waits for nobody who had it before.
+                elector = host.elector(LEASE, endpoint=endpoint, alone=not settings.leader_elect)
+                await elector.lead(group)
+            else:
+                await group()
 
         try:
             async with AsyncExitStack() as stack:
                 endpoint = await self._serve(stack, host, reconciler.assignments)
-                # Who is followed leads by its Lease; one that is alone waits for nobody who had it before.
-                by_lease = settings.leader_elect or endpoint
-                elector = host.elector(LEASE, endpoint=endpoint, alone=not settings.leader_elect)
-                await host.until_stopping(watches.run(), elector.lead(group) if by_lease else group())
+                await host.until_stopping(watches.run(), work(endpoint))
         except CannotListen as error:
             raise FatalError(str(error)) from error
 

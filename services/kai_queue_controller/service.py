@@ -90,9 +90,9 @@ class QueueControllerService:
         controller = ControllerMetrics(host.metrics).of(CONTROLLER)
 
         async def work(term: Term | None = None) -> None:
-            await synced.wait()
             await Controller(host, self.settings, queues, lost, controller).run()
 
+        await synced.wait()  # who has read no queue keeps the Lease from nobody who has
         if self.settings.leader_elect:
             await host.elector(LEASE).lead(work)
         else:

@@ -11,8 +11,10 @@ from deadlines import eventually
 from kai.kube import errors
 from kai.kube.client import KubeClient
 from kai.kube.resources import CRDS, NAMESPACES, POD_GROUPS, QUEUES, VALIDATING_WEBHOOKS
+from kai.model import names
 from kai.runtime import Host
 from kai.validation.registration import QUEUE_CONTROLLER, webhook_configurations
+from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
 from kai_local.installation.bootstrap import definitions
 from kai_queue_controller.service import QueueControllerService
@@ -115,6 +117,24 @@ async def test_a_restart_writes_nothing_and_leaves_no_metrics_behind(api, admin,
     async with controller(str(tmp_path / "config")):
         await asyncio.sleep(1.0)
     assert writes(api) == {}
+
+
+async def test_who_has_read_no_queue_keeps_the_lease_from_nobody(api, admin, tmp_path, monkeypatch):
+    await admin.create(NAMESPACES, {"metadata": {"name": names.NAMESPACE}})
+    asked = []
+    elector = Host.elector
+    monkeypatch.setattr(Host, "elector", lambda *args, **more: asked.append(args) or elector(*args, **more))
+    api.faults.rules.append(Rule(user_agent="controller-under-test", resource="queues", hang=True))
+
+    async def let_go():
+        await eventually(lambda: api.faults.held)
+        assert not asked
+        api.faults.release()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(let_go())
+        async with controller(str(tmp_path / "config"), "--leader-elect"):
+            assert asked
 
 
 async def test_many_groups_cost_few_writes(api, admin, tmp_path):
