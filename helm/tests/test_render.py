@@ -802,4 +802,4 @@ def test_all_who_read_or_write_the_shard_of_an_object_are_told_its_label(helm, k
         for name, _, container in containers(objects)
         if f"--nodepool-label-key={label}" in container.get("args", ())
     }
-    assert told == USUAL - {"kai-operator", "queue-controller"}
+    assert told == USUAL - {"kai-operator"}

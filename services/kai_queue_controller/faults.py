@@ -17,29 +17,41 @@ _KIND: Final = QUEUES.kind
 class QueueFaults:
     """What is wrong with queues, by scheduler (shard) and name."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, nodepool_label_key: str) -> None:
+        """A queue's label of this key names its node pool; without a key each is of all."""
+        self._label_key = nodepool_label_key
         self._by_shard: dict[str, dict[str, Fault]] = {}
+        #: Node pools whose schedulers have told what is wrong.
+        self._told: set[str] = set()
 
     def conditions(self, queue: ObjectMeta, stored: Sequence[Json]) -> list[Json] | None:
-        """The conditions of a queue; None if they say so already, or while no scheduler has told anything.
+        """The conditions of a queue; None if they say so already.
 
-        What is wrong with one that had its name before is nothing to it.
+        That nothing is wrong with it only the scheduler of its own node pool knows, since others do not look
+        at all of it: until that has told anything, what it says stands. What is wrong with one that had its
+        name before is nothing to it.
         """
-        if not self._by_shard:
-            return None
         found = (faults.get(queue.name) for faults in self._by_shard.values())
         own = (fault for fault in found if fault is not None and fault.uid in ("", queue.uid))
-        return with_condition(stored, next(own, None))
+        fault = next(own, None)
+        return with_condition(stored, fault) if fault is not None or self._knows(queue) else None
+
+    def _knows(self, queue: ObjectMeta) -> bool:
+        if not self._label_key:
+            return bool(self._told)
+        return ((queue.labels or {}).get(self._label_key) or names.DEFAULT_NODE_POOL) in self._told
 
     def take(self, shard: str, update: SessionUpdate) -> bool:
         """Take in an update of a shard's scheduler; whether it changes anything."""
-        first = not self._by_shard
+        # Of one that is gone nobody tells which pool it had, nor anything.
+        told = {update.node_pool or names.DEFAULT_NODE_POOL} - self._told if update.version else set()
+        self._told |= told
         old = self._by_shard.get(shard, {})
         gone = {key for kind, key in update.cured if kind == _KIND}
         new = {} if update.full else {name: fault for name, fault in old.items() if name not in gone}
         new |= {fault.key: fault for fault in update.faults if fault.kind == _KIND}
         self._by_shard[shard] = new
-        return first or new != old
+        return bool(told) or new != old
 
 
 def with_condition(conditions: Sequence[Json], fault: Fault | None) -> list[Json] | None:

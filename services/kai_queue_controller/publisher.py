@@ -20,6 +20,7 @@ from kai.kube.client import KubeClient
 from kai.kube.reflector import Change, Removed, Upserted
 from kai.kube.resources import QUEUES
 from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries, WorkResult
+from kai.model import names
 from kai.model.objects import Json, Queue
 from kai.wire.sessions import SessionUpdate
 from kai_queue_controller.accounts import Accounts
@@ -48,10 +49,11 @@ class Publisher:
         queues: QueueBook,
         *,
         interval: float,
+        nodepool_label_key: str = names.NODE_POOL_LABEL,
         controller: ControllerSeries | None = None,
     ) -> None:
         self._accounts = Accounts(queues.by_name)
-        self._faults = QueueFaults()
+        self._faults = QueueFaults(nodepool_label_key=nodepool_label_key)
         self._queues = queues
         self._client = client
         self._interval = interval

@@ -115,7 +115,11 @@ class Controller:
         self._queues = queues
         self._lost_samples = lost_samples
         self._publisher = Publisher(
-            host.client, queues, interval=settings.status_interval, controller=controller
+            host.client,
+            queues,
+            interval=settings.status_interval,
+            nodepool_label_key=settings.nodepool_label_key,
+            controller=controller,
         )
         self._shares = ShareBook()
 

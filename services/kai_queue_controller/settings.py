@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic_settings import NoDecode
 
+from kai.model import names
 from kai.model.flag_values import MetricLabels, MetricPrefix, Pairs
 from kai.runtime import Duration, Listen
 from kai.runtime.listeners import ListenerSettings
@@ -17,9 +18,8 @@ class QueueControllerSettings(ListenerSettings, RedisSettings):
     """Flags, ``KAI_…`` variables or keys of the file; see :class:`kai.runtime.ServiceSettings`."""
 
     flag_names: ClassVar[dict[str, str]] = {"webhook-addr": "webhook_listen"}
-    #: Schedulers tell what the nodes of their shards have to give.
-    ignored_flags: ClassVar[frozenset[str]] = frozenset({"nodepool-label-key"})
 
+    nodepool_label_key: str = Field(names.NODE_POOL_LABEL, description="label that names the node pool")
     enable_webhook: bool = Field(True, description="serve the validation webhook of queues")
     enable_quota_validation: bool = Field(False, description="let the webhook compare quotas along the tree")
     refuse_queue_deletion: bool = Field(

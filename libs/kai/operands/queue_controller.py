@@ -72,6 +72,7 @@ def _flags(installation: Installation) -> tuple[str, ...]:
         f"--enable-webhook={yes(spec.webhooks.enable_validation)}",
         f"--webhook-listen=:{ports.webhook.target_port}",
         f"--refuse-queue-deletion={yes(spec.webhooks.refuse_deletion)}",
+        f"--nodepool-label-key={config.everywhere.node_pool_label_key}",
         *(f"--{flag}={said}" for flag, said in labels.items() if said),
         *_retention(installation),
     )

@@ -7,10 +7,11 @@ import pytest
 
 from kai.kube import errors
 from kai.kube.reflector import Removed, Upserted
+from kai.model import names
 from kai.model.condition_texts import MOST_BYTES
 from kai.model.faults import Fault
 from kai.model.objects import Queue
-from kai.wire.sessions import SessionUpdate
+from kai.wire.sessions import NOTHING, SessionUpdate
 from kai_queue_controller import accounts, publisher
 from kai_queue_controller.faults import with_condition
 from kai_queue_controller.publisher import Publisher
@@ -47,12 +48,12 @@ class FakeApi:
 
 
 class World:
-    def __init__(self, build, *chain):
+    def __init__(self, build, *chain, **options):
         self.build, self.api, self.queues = build, FakeApi(), QueueBook()
         parents = ["", *chain]
         for name, parent in zip(chain, parents, strict=False):
             self.queue(name, parent=parent)
-        self.publisher = Publisher(self.api, self.queues, interval=2.0)
+        self.publisher = Publisher(self.api, self.queues, interval=2.0, **options)
 
     async def __aenter__(self):
         self.task = asyncio.create_task(self.publisher.run())
@@ -236,6 +237,40 @@ async def test_what_is_no_longer_so_is_taken_back_when_the_first_scheduler_tells
         world.publisher.take_faults("default", an_update(full=True))
         await asyncio.sleep(60)
     assert world.api.objects["team"]["status"]["conditions"] == []
+
+
+@pytest.mark.parametrize(
+    ("pool", "other"), [("", "a"), ("a", ""), ("a", "b"), (names.DEFAULT_NODE_POOL, "a")]
+)
+async def test_what_a_queue_says_is_taken_back_by_the_scheduler_of_its_own_node_pool_alone(
+    build, pool, other
+):
+    """Of a queue that is not its own another scheduler does not look at all that may be wrong."""
+    async with World(build) as world:
+        labels = {names.NODE_POOL_LABEL: pool} if pool else {}
+        world.queue("team", labels=labels, status={"conditions": [SHOWN]})
+        world.publisher.take_faults("another", an_update(full=True, node_pool=other))
+        await asyncio.sleep(60)
+        assert world.api.objects["team"]["status"]["conditions"] == [SHOWN]
+        world.publisher.take_faults("own", an_update(full=True, node_pool=pool))
+        await asyncio.sleep(60)
+        assert world.api.objects["team"]["status"]["conditions"] == []
+
+
+async def test_without_a_label_of_node_pools_every_scheduler_looks_at_every_queue(build):
+    async with World(build, nodepool_label_key="") as world:
+        world.queue("team", status={"conditions": [SHOWN]})
+        world.publisher.take_faults("default", an_update(full=True, node_pool="a"))
+        await asyncio.sleep(60)
+    assert world.api.objects["team"]["status"]["conditions"] == []
+
+
+async def test_a_scheduler_that_is_gone_has_told_nothing_of_anybody(build):
+    async with World(build) as world:
+        world.queue("team", status={"conditions": [SHOWN]})
+        world.publisher.take_faults("default", NOTHING)
+        await asyncio.sleep(60)
+    assert world.api.objects["team"]["status"]["conditions"] == [SHOWN]
 
 
 async def test_what_is_wrong_with_a_queue_is_not_said_of_one_made_anew_under_its_name(build):

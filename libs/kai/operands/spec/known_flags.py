@@ -424,7 +424,7 @@ FLAGS: Final[dict[str, dict[str, str]]] = {
         "metrics-listen-address": "listen",
         "metrics-namespace": "metric-prefix",
         "namespace": "text",
-        "nodepool-label-key": "",
+        "nodepool-label-key": "text",
         "partitions": "text",
         "profiler-port": "integer ge=0 le=65535",
         "qps": "number ge=0",
