@@ -51,6 +51,8 @@ class SessionBook:
         self._evicted = evicted
         #: Of each shard, by pod group (``namespace/name``).
         self._standing: dict[str, dict[str, Standing]] = {}
+        #: That groups are gone which are still there, as far as we have seen: told once that is seen, too.
+        self._left: dict[str, Decision] = {}
 
     def begin(self, shard: str, decisions: Iterable[Decision]) -> None:
         """Go on from what a shard's pod groups were found to be last."""
@@ -58,11 +60,20 @@ class SessionBook:
             f"{each.namespace}/{each.pod_group}": Standing(each.outcome, each.reason) for each in decisions
         }
 
+    def gone(self, group: str) -> None:
+        """A pod group does not exist any more."""
+        if (decision := self._left.pop(group, None)) is not None:
+            self._put(decision)
+
     def take(self, shard: str, update: SessionUpdate) -> None:
-        """Take in what the scheduler of a shard publishes."""
+        """Take in what the scheduler of a shard publishes.
+
+        It forgets a group that is deleted, and one that is another scheduler's now.
+        """
         standing = self._standing.setdefault(shard, {})
         for group in update.forgotten:  # another one of the name may be told of in the same session
-            self._gone(shard, update, group, standing)
+            if standing.pop(group, None) is not None:
+                self._forgotten(shard, update, group)
         for outcome in update.outcomes:
             self._found(shard, update, outcome, standing)
         if update.full or update.version == 1:  # the first session of a leader tells of everything, too
@@ -91,43 +102,46 @@ class SessionBook:
         reason = outcome.explanations[0].reason if outcome.explanations else ""
         now = Standing(OUTCOMES[outcome.outcome], reason)
         before = standing.get(outcome.pod_group)
+        self._left.pop(outcome.pod_group, None)
         standing[outcome.pod_group] = now
         settles = now.outcome == "Settled" and (before is None or before.outcome in _CONTENT)
         if now != before and not settles:
             message = outcome.message or next((each.message for each in outcome.explanations), "")
-            self._decision(shard, update, outcome.pod_group, now, message)
+            self._put(self._decision(shard, update, outcome.pod_group, now, message))
 
-    def _gone(self, shard: str, update: SessionUpdate, group: str, standing: dict[str, Standing]) -> None:
-        if standing.pop(group, None) is not None:
-            self._decision(shard, update, group, Standing(GONE), "")
+    def _forgotten(self, shard: str, update: SessionUpdate, group: str) -> None:
+        decision = self._decision(shard, update, group, Standing(GONE), "")
+        if group in self._surroundings.groups:
+            self._left[group] = decision
+        else:
+            self._put(decision)
 
     def _compare(self, shard: str, update: SessionUpdate, standing: dict[str, Standing]) -> None:
         """It tells of all that it has something to say about: the others are content, or gone."""
         told = {outcome.pod_group for outcome in update.outcomes}
         for group in sorted(standing.keys() - told):
             if group not in self._surroundings.groups:
-                self._gone(shard, update, group, standing)
+                del standing[group]
+                self._put(self._decision(shard, update, group, Standing(GONE), ""))
             elif standing[group].outcome in _WAITING:
                 standing[group] = Standing(OUTCOMES[Outcome.SETTLED])
-                self._decision(shard, update, group, standing[group], "")
+                self._put(self._decision(shard, update, group, standing[group], ""))
 
     def _decision(
         self, shard: str, update: SessionUpdate, group: str, standing: Standing, message: str
-    ) -> None:
+    ) -> Decision:
         namespace, _, name = group.partition("/")
-        self._put(
-            Decision(
-                namespace=namespace,
-                pod_group=name,
-                at=update.opened_at,
-                shard=shard,
-                epoch=update.epoch,
-                cycle=update.version,
-                queue=self._surroundings.group(group).queue,
-                outcome=standing.outcome,
-                reason=standing.reason,
-                message=cut(message),
-            )
+        return Decision(
+            namespace=namespace,
+            pod_group=name,
+            at=update.opened_at,
+            shard=shard,
+            epoch=update.epoch,
+            cycle=update.version,
+            queue=self._surroundings.group(group).queue,
+            outcome=standing.outcome,
+            reason=standing.reason,
+            message=cut(message),
         )
 
     def _eviction(self, shard: str, update: SessionUpdate, eviction: Eviction) -> None:

@@ -57,7 +57,9 @@ class Recorder:
             buffer.put(record)
             forecasts.look(record)
 
-        self._surroundings = Surroundings(lambda group: self._runs.regrouped(group))
+        self._surroundings = Surroundings(
+            lambda group: self._runs.regrouped(group), gone=lambda group: self._sessions.gone(group)
+        )
         self._runs = RunLedger(self._surroundings, put=put, now=now)
         self._sessions = SessionBook(
             self._surroundings,

@@ -30,11 +30,14 @@ NO_GROUP: Final = Group("", "", "")
 
 
 class Surroundings:
-    """Its sinks are for reflectors. ``regrouped`` is called with the key of each group that changed."""
+    """Its sinks are for reflectors. Of each group ``regrouped`` is called with the key where it changed, and
+    ``gone`` where it does not exist any more.
+    """
 
-    def __init__(self, regrouped: Callable[[str], None]) -> None:
+    def __init__(self, regrouped: Callable[[str], None], *, gone: Callable[[str], None]) -> None:
         self.groups: dict[str, Group] = {}
         self._regrouped = regrouped
+        self._gone = gone
         self._memory_mib: dict[str, int] = {}
         self._claimed: dict[str, int] = {}
         self.devices = Devices(self._memory_mib.get, self._claimed.get)
@@ -51,6 +54,7 @@ class Surroundings:
                 self.groups[key] = found
                 self._regrouped(key)
         elif isinstance(change, Removed):
+            self._gone(change.obj_key)
             self.groups.pop(change.obj_key, None)
 
     def node_sink(self, change: Change[Node]) -> None:

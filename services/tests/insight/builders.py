@@ -60,7 +60,9 @@ class Seen:
     def __init__(self):
         self.clock = NOON
         self.records = {}
-        self.surroundings = Surroundings(lambda group: self.runs.regrouped(group))
+        self.surroundings = Surroundings(
+            lambda group: self.runs.regrouped(group), gone=lambda group: self.sessions.gone(group)
+        )
         self.runs = RunLedger(self.surroundings, put=self.put, now=lambda: self.clock)
         self.sessions = SessionBook(
             self.surroundings,

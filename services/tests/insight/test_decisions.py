@@ -72,9 +72,31 @@ def test_a_group_that_waits_for_another_reason_stands_otherwise_but_not_for_othe
 def test_a_group_is_placed_once_and_gone_once(begun):
     begun.sessions.take("default", update(1, found(Outcome.PLACED)))
     begun.sessions.take("default", update(2, found(Outcome.SETTLED)))
+    begun.group_removed()
     begun.sessions.take("default", update(3, forgotten=("team/train",)))
     begun.sessions.take("default", update(4, forgotten=("team/train",)))
     assert stories(begun) == [(1, "Placed", ""), (3, "Gone", "")]
+
+
+def test_a_group_that_is_seen_to_be_gone_after_its_scheduler_said_so_is_gone_once(begun):
+    begun.sessions.take("default", update(1, found(Outcome.PLACED)))
+    begun.sessions.take("default", update(3, forgotten=("team/train",)))
+    assert stories(begun) == [(1, "Placed", "")]
+    begun.group_removed()
+    begun.group_removed()
+    assert stories(begun) == [(1, "Placed", ""), (3, "Gone", "")]
+
+
+def test_a_group_of_another_node_pool_now_is_not_gone(begun):
+    waits = found(Outcome.UNSCHEDULABLE, "OverLimit")
+    begun.sessions.take("a", update(1, waits))
+    begun.sessions.take("a", update(2, forgotten=("team/train",)))
+    assert begun.of(Cycle)[-1].waiting == 0
+    begun.sessions.take("b", update(3, waits))
+    assert stories(begun) == [(1, "Unschedulable", "OverLimit"), (3, "Unschedulable", "OverLimit")]
+    begun.group_removed()
+    begun.sessions.take("b", update(4, forgotten=("team/train",)))
+    assert stories(begun)[2:] == [(4, "Gone", "")]
 
 
 def test_a_group_made_anew_stands_for_itself(begun):
