@@ -15,6 +15,9 @@ QUEUE = '{queue_metadata_name="team"}'
 CALM = {
     'kai_leading{instance="a"}': f"1{HOUR}",
     'kai_leading{instance="standby"}': f"0{HOUR}",
+    'leader_election_master_status{instance="a",name="kai-scheduler"}': f"1{HOUR}",
+    'leader_election_master_status{instance="standby",name="kai-scheduler"}': f"0{HOUR}",
+    'leader_election_master_status{instance="not-ours",name="other"}': f"0{HOUR}",
     'kai_binders_connected{instance="a"}': f"2{HOUR}",
     'kai_binders_connected{instance="standby"}': f"0{HOUR}",
     'kai_cycle_failures_total{instance="a"}': f"0{HOUR}",
@@ -39,6 +42,10 @@ CALM = {
 #: What is otherwise in trouble, by alert.
 TROUBLES = {
     "KaiNobodyLeads": {'kai_leading{instance="a"}': f"0{HOUR}"},
+    "KaiNobodyLeadsShard": {
+        'kai_leading{instance="b"}': f"0{HOUR}",
+        'leader_election_master_status{instance="b",name="kai-scheduler-b"}': f"0{HOUR}",
+    },
     "KaiNoBinder": {'kai_binders_connected{instance="a"}': f"0{HOUR}"},
     "KaiCyclesFail": {'kai_cycle_failures_total{instance="a"}': f"0+1{HOUR}"},
     "KaiCyclesAreSlow": {'kai_e2e_scheduling_latency_milliseconds{instance="a"}': f"9000{HOUR}"},
@@ -107,3 +114,13 @@ def test_an_alert_fires_in_its_trouble_alone(checked, alert):
 def test_that_nobody_is_there_to_lead_is_noticed(checked):
     there = {name: values for name, values in CALM.items() if "kai_leading" not in name}
     assert checked(a_case(there, firing=["KaiNobodyLeads"])) == ""
+
+
+def test_that_a_shard_has_no_process_any_more_is_noticed(checked):
+    ended = "1x30 stale"
+    gone = {
+        'kai_leading{instance="b"}': ended,
+        'kai_binders_connected{instance="b"}': ended,
+        'leader_election_master_status{instance="b",name="kai-scheduler-b"}': ended,
+    }
+    assert checked(a_case({**CALM, **gone}, firing=["KaiNobodyLeadsShard"])) == ""

@@ -51,6 +51,11 @@ class InsightMetrics:
             self._written.labels(kind).inc(number)
         self._seen.set(seen)
 
+    def leave(self) -> None:
+        """A term is over: how the store does is another process's to tell. What was counted stays."""
+        for told in (self.answers, self.waiting, self._seen, self.size, self.growth):
+            told.set(0)
+
 
 class ForecastMetrics:
     """Of forecasts that people were told, how many held."""
@@ -123,3 +128,7 @@ class ReplayMetrics:
             "Cycles that were not decided again, since too many waited or one before them differed",
             registry=registry,
         )
+
+    def leave(self) -> None:
+        """A term is over: what is kept is another process's to tell."""
+        self.size.set(0)

@@ -185,6 +185,8 @@ class Recording:
             yield
         finally:
             health.remove("store")
+            self._metrics.leave()
+            self._replays.leave()
 
     async def _record(self, store: Store, term: Term) -> None:
         """Until something is lost, and the rest is written."""

@@ -29,9 +29,11 @@ class PublisherMetrics:
     """How the session cache does."""
 
     def __init__(self, registry: CollectorRegistry, *, namespace: str = "kai") -> None:
-        self.up = Gauge(
-            f"{namespace}_session_cache_up", "Whether the last write to Redis succeeded", registry=registry
+        self._registry = registry
+        self._up = Gauge(
+            f"{namespace}_session_cache_up", "Whether the last write to Redis succeeded", registry=None
         )
+        self._has_written = False
         self.published = Counter(
             f"{namespace}_session_cache_published_total", "Sessions written to Redis", registry=registry
         )
@@ -40,6 +42,13 @@ class PublisherMetrics:
             "Sessions not written to Redis because it was away or too slow",
             registry=registry,
         )
+
+    def wrote(self, *, succeeded: bool) -> None:
+        """A write ended so. Who waits to lead writes nothing, and tells nothing of Redis."""
+        self._up.set(succeeded)
+        if not self._has_written:
+            self._registry.register(self._up)
+            self._has_written = True
 
 
 class SessionPublisher:
@@ -81,14 +90,14 @@ class SessionPublisher:
                 if self._fenced_since is None:
                     _log.warning("session cache is fenced", reason=str(error))
                     self._fenced_since = asyncio.get_running_loop().time()
-                self._metrics.up.set(0)
+                self._metrics.wrote(succeeded=False)
                 self._metrics.dropped.inc()
                 self._drop(publication)
                 continue
             except CacheUnavailable as error:
                 if backoff.failures == 0:
                     _log.warning("session cache is away; scheduling goes on", reason=str(error))
-                self._metrics.up.set(0)
+                self._metrics.wrote(succeeded=False)
                 await asyncio.sleep(backoff.next())
                 continue
             except Exception as error:  # noqa: BLE001 (one that cannot be written costs nobody the others)
@@ -102,7 +111,7 @@ class SessionPublisher:
             if backoff.failures:
                 _log.info("session cache is back")
                 backoff.reset()
-            self._metrics.up.set(1)
+            self._metrics.wrote(succeeded=True)
             self._metrics.published.inc()
 
     async def _publish(self, publication: Publication) -> None:

@@ -206,6 +206,8 @@ async def test_scheduling_goes_on_without_redis_and_everything_in_flight_is_ther
     async with SessionCache.connect(f"unix://{socket}", shard="s") as cache:
         publisher = SessionPublisher(cache, metrics=PublisherMetrics(registry), failed=[].append)
         running = asyncio.create_task(publisher.run())
+        # Who waits to lead has written nothing, and does not tell that nothing is written.
+        assert registry.get_sample_value("kai_session_cache_up") is None
         async with redis_server(unix_socket=socket):
             publisher.offer(a_publication(1, in_flight={"d1": a_decision("a/1"), "d2": a_decision("a/2")}))
 

@@ -98,6 +98,18 @@ async def test_a_gang_that_is_bound_runs_from_then_on_and_its_group_is_placed(cl
     assert states[0].parent == "top"
 
 
+async def test_who_leads_no_longer_tells_nothing_of_the_store(cluster, url):
+    gauges = ("kai_history_store_up", "kai_history_store_bytes", "kai_history_written_until_seconds")
+    async with insight(cluster, url) as host:
+        await recording(host)
+        for name in gauges:
+            await eventually(lambda name=name: host.metrics.get_sample_value(name))
+    more = ("kai_history_records_waiting", "kai_history_store_bytes_per_day", "kai_replay_bytes")
+    assert {name: host.metrics.get_sample_value(name) for name in gauges + more} == dict.fromkeys(
+        gauges + more, 0
+    )
+
+
 async def test_an_eviction_by_reclaim_says_who_lost_what_to_whom_and_why(cluster, url, history):
     await cluster.node("n1", gpus=2)
     await a_queue(cluster, "poor", gpus=0)
