@@ -154,16 +154,14 @@ class Watches:
                 self.covered(pod)
 
     def _read_defaults(self, _: ConfigMap | None, new: ConfigMap | None) -> None:
-        self.defaults = TypeDefaults()
-        if new is None or (types := (new.data or {}).get("types")) is None:
-            return
-        of = f"ConfigMap {new.metadata.namespace}/{new.metadata.name}"
+        types = (new.data or {}).get("types") if new is not None else None
         try:
-            self.defaults = type_defaults.parse(types, of=of)
+            self.defaults = type_defaults.parse(types) if types is not None else TypeDefaults()
         except ValueError as error:
-            log.warning("defaults by kind ignored, key types must be a JSON list", of=of, error=str(error))
+            self.defaults = TypeDefaults()
+            log.warning("defaults by kind ignored, key types must be a JSON list", error=str(error))
         for problem in self.defaults.problems:
-            log.error("the defaults by kind are not all understood", problem=problem)
+            log.warning("the defaults by kind are not all understood", problem=problem)
 
 
 class LiveCluster:

@@ -154,8 +154,8 @@ class FileCluster:
                 try:
                     types = document.text("data", "types")
                     if types is not None:
-                        found = type_defaults.parse(types, of=document.of)
-                        self.notes += found.problems
+                        found = type_defaults.parse(types)
+                        self.notes += [f"{document.of}: data.{each}" for each in found.problems]
                         return found
                 except (InvalidWorkload, ValueError) as error:
                     self.notes.append(f"{document.of}: data.types: {error}; ignored")
