@@ -143,11 +143,12 @@ class SessionLog:
             )
         )
         if with_evictions:
-            message.kept.extend(
+            kept = [
                 SessionEvictions(version=each.version, evictions=each.evictions)
                 for each in self._ring
                 if each.evictions
-            )
+            ]
+            message.MergeFrom(WatchSessionsResponse(kept=kept))
         return message
 
     def _encode(self, update: SessionUpdate) -> WatchSessionsResponse:
