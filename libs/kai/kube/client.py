@@ -159,7 +159,7 @@ class KubeClient:
             verb="get",
             resource=res.plural,
             subject=_subject(namespace, name),
-            path=res.path(namespace, name),
+            path=res.object_path(name, namespace),
         )
         return await self._send(request, type, deadline)
 
@@ -326,7 +326,7 @@ class KubeClient:
             resource=_label(res, subresource),
             subject=_subject(namespace, name),
             method="POST",
-            path=res.path(namespace, name, subresource),
+            path=res.object_path(name, namespace, subresource),
             data=_encode(body),
             repeatable=False,
             retry_throttled=retry_throttled,
@@ -358,7 +358,7 @@ class KubeClient:
             resource=_label(res, subresource),
             subject=_subject(namespace, name),
             method="PUT",
-            path=res.path(namespace, name, subresource),
+            path=res.object_path(name, namespace, subresource),
             params={"dryRun": "All"} if dry_run else {},
             data=_encode(_typed(res, body)),
             rank=rank_of("update", _label(res, subresource)),
@@ -388,7 +388,7 @@ class KubeClient:
             resource=_label(res, subresource),
             subject=_subject(namespace, name),
             method="PATCH",
-            path=res.path(namespace, name, subresource),
+            path=res.object_path(name, namespace, subresource),
             params=params,
             data=_encode(patch),
             content_type=kind.value,
@@ -429,7 +429,7 @@ class KubeClient:
             resource=res.plural,
             subject=_subject(namespace, name),
             method="DELETE",
-            path=res.path(namespace, name),
+            path=res.object_path(name, namespace),
             data=_encode(options) if options else None,
             rank=rank_of("delete", res.plural),
         )

@@ -13,6 +13,7 @@
         ├── Unauthorized         401
         ├── Forbidden            403
         ├── NotFound             404
+        │   └── ImpossibleName   no object may be called so: the server was not asked
         ├── AlreadyExists        409, reason AlreadyExists
         ├── Conflict             409, any other reason; also 422 for a patch with the uid of another object
         ├── Gone                 410
@@ -98,6 +99,16 @@ class Forbidden(ApiError):
 
 class NotFound(ApiError):
     """404: the object or the whole resource does not exist."""
+
+
+class ImpossibleName(NotFound):
+    """No object may be called so, and in a URL the name would lead to something else: nobody was asked.
+
+    Names that people write somewhere, as in annotations, are such at times.
+    """
+
+    def __init__(self, what: str, name: str) -> None:
+        super().__init__(f"{what} {name!r} cannot exist, as nothing may be called so", status=404)
 
 
 class AlreadyExists(ApiError):

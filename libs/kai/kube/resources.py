@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
+from kai.kube.errors import ImpossibleName
+
 
 @dataclass(frozen=True, slots=True)
 class Resource:
@@ -26,18 +28,38 @@ class Resource:
         """URL path of an object, or of the collection if ``name`` is empty.
 
         No namespace with a namespaced kind means all namespaces, which only a collection can have.
+
+        Raises:
+            ImpossibleName: no object or namespace may be called so, and the path would lead elsewhere.
         """
         parts = [f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"]
         if self.namespaced and namespace:
-            parts.append(f"namespaces/{quote(namespace, safe='')}")
+            parts.append(f"namespaces/{_segment('Namespace', namespace)}")
         elif self.namespaced and name:
             raise ValueError(f"{self.kind} {name} lives in a namespace; pass namespace=")
         parts.append(self.plural)
         if name:
-            parts.append(quote(name, safe=""))
+            parts.append(_segment(self.kind, name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)
+
+    def object_path(self, name: str, namespace: str = "", subresource: str = "") -> str:
+        """URL path of an object, and of nothing else.
+
+        Raises:
+            ImpossibleName: no object or namespace may be called so; the empty name is of none either.
+        """
+        if not name:
+            raise ImpossibleName(self.kind, name)
+        return self.path(namespace, name, subresource)
+
+
+def _segment(kind: str, name: str) -> str:
+    """A name as a part of a path. What Kubernetes forbids in it is what a server or proxy resolves."""
+    if name in (".", "..") or "/" in name or "%" in name:
+        raise ImpossibleName(kind, name)
+    return quote(name, safe="")
 
 
 def _core(plural: str, kind: str, *, namespaced: bool = True) -> Resource:

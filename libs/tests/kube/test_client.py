@@ -226,9 +226,28 @@ async def test_requests_are_counted_by_verb_resource_and_code(client, server, an
 def test_paths_name_group_version_namespace_and_subresource():
     assert PODS.path("team", "worker", "binding") == "/api/v1/namespaces/team/pods/worker/binding"
     assert PODS.path() == "/api/v1/pods"
-    assert NODES.path(name="a/b") == "/api/v1/nodes/a%2Fb"
+    assert NODES.path(name="a b?c") == "/api/v1/nodes/a%20b%3Fc"
     with pytest.raises(ValueError, match="Pod worker lives in a namespace"):
         PODS.path(name="worker")
+
+
+@pytest.mark.parametrize("name", [".", "..", "worker/status", "/", "%2e", ""])
+async def test_what_nothing_may_be_called_does_not_exist_and_is_not_asked_for(client, server, name):
+    """Such a path would lead to the collection, or to another object, and be answered."""
+    asked = len(server.requests)
+    for call in (
+        client.get(PODS, name, namespace="team"),
+        client.patch(PODS, name, {}, namespace="team"),
+        client.update(PODS, name, {}, namespace="team"),
+        client.delete(PODS, name, namespace="team"),
+        client.create_subresource(PODS, name, "binding", {}, namespace="team"),
+    ):
+        with pytest.raises(errors.NotFound, match=r"^Pod '.*' cannot exist"):
+            await call
+    if name:
+        with pytest.raises(errors.NotFound, match=r"^Namespace '.*' cannot exist"):
+            await client.list(PODS, namespace=name)
+    assert len(server.requests) == asked
 
 
 # --- configuration and credentials ---------------------------------------------------------------

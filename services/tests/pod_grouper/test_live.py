@@ -663,8 +663,14 @@ async def test_a_pod_that_others_move_to_another_group_is_brought_back(cluster):
 
 @pytest.mark.parametrize(
     "words",
-    [{"pod-group-name": "nowhere"}, {"pod-group-name": "nowhere", "kai.scheduler/skip-podgrouper": "true"}],
-    ids=["another group", "and nobody is to group it"],
+    [
+        {"pod-group-name": "nowhere"},
+        {"pod-group-name": "nowhere", "kai.scheduler/skip-podgrouper": "true"},
+        {"pod-group-name": "."},
+        {"pod-group-name": ".."},
+        {"pod-group-name": "{name}/status"},
+    ],
+    ids=["another group", "and nobody is to group it", "all groups", "the namespace", "a part of its group"],
 )
 async def test_a_pod_that_runs_cannot_leave_every_group_that_exists(cluster, monkeypatch, words):
     """Its queue would not be charged for it any more."""
@@ -675,13 +681,14 @@ async def test_a_pod_that_runs_cannot_leave_every_group_that_exists(cluster, mon
     async with a_pod_grouper(cluster):
         await eventually(has_members(cluster, "one", "waits"))
         for each in ("one", "waits"):
-            await cluster.client.patch(PODS, each, {"metadata": {"annotations": words}}, namespace="default")
+            said = {key: value.format(name=name) for key, value in words.items()}
+            await cluster.client.patch(PODS, each, {"metadata": {"annotations": said}}, namespace="default")
 
         async def is_back():
             return (await cluster.memberships())["one"] == name
 
         await eventually(is_back)
-    assert (await cluster.memberships())["waits"] == "nowhere"
+    assert (await cluster.memberships())["waits"] == said["pod-group-name"]
 
 
 async def test_the_group_of_a_pod_that_runs_is_made_again_when_somebody_deletes_it(cluster, monkeypatch):
