@@ -89,8 +89,8 @@ class ClaimLedger:
         self._used: Counter[DeviceId] = Counter()
         self._releasing: Counter[DeviceId] = Counter()
         self._log: list[tuple[str, _State | None]] = []
-        #: Synthetic claims that exist as objects, by the uid of the pod that they were made for.
-        self._made_for: dict[str, str] = {}
+        #: Synthetic claims that exist as objects, by namespace and uid of the pod that they were made for.
+        self._made_for: dict[tuple[str, str], str] = {}
 
     # --- facts ----------------------------------------------------------------------------------
     def put_claim(self, claim: dra.ResourceClaim, *, gone: Collection[str] = ()) -> None:
@@ -105,6 +105,7 @@ class ClaimLedger:
         releasing = reserved & old.releasing.union(gone)
         new = replace(old, claim=claim, allocation=allocation, reserved=reserved, releasing=releasing)
         self._set(claim.key, new)
+        self._disown(old.claim)
         if (owner := _synthetic_owner(claim)) is not None:
             self._made_for[owner] = claim.key
         self._log.clear()
@@ -112,9 +113,14 @@ class ClaimLedger:
     def drop_claim(self, key: str) -> None:
         """Forget a claim, if it is known."""
         if key in self._claims:
-            self._made_for.pop(_synthetic_owner(self._claims[key].claim) or "", None)
+            self._disown(self._claims[key].claim)
             self._set(key, None)
         self._log.clear()
+
+    def _disown(self, claim: dra.ResourceClaim) -> None:
+        owner = _synthetic_owner(claim)
+        if owner is not None and self._made_for.get(owner) == claim.key:
+            del self._made_for[owner]
 
     def adopt(
         self,
@@ -150,19 +156,21 @@ class ClaimLedger:
         containers and their resources; nothing of it depends on a node.
         """
         claims, unresolved = claims_of(pod)
-        known = (self._claims[claim.key].claim for claim in claims if claim.key in self._claims)
+        named = {claim.key for claim in claims}
+        known = (self._claims[key].claim for key in named if key in self._claims)
         gpus = sum(_gpus(claim) for claim in known)
         resources: dict[str, str] = {}
         for resource in sorted(resources_of(pod)):
             class_ = self.inventory.class_of_resource(resource)
             if class_ is not None:
                 resources[resource] = class_
+        made = made_for_extended(pod) or self._made_for.get((pod.metadata.namespace, pod.metadata.uid), "")
         return PodDemand(
             pod=pod,
             claims=claims,
             unresolved=unresolved,
             resources=resources,
-            made=made_for_extended(pod) or self._made_for.get(pod.metadata.uid, ""),
+            made="" if made in named else made,  # one that it names is as any other
             gpus=gpus,
         )
 
@@ -351,12 +359,13 @@ class ClaimLedger:
     def remove(self, demand: PodDemand) -> None:
         """The pod is gone; claims that nobody else uses lose their devices.
 
-        Its synthetic claim goes with it. Undone by :meth:`undo`.
+        Its synthetic claim goes with it, unless others use that: they were named by whoever may write claims.
+        Undone by :meth:`undo`.
         """
         gone = {demand.pod_uid}
         for key, state in self._states(demand):
             reserved = state.reserved - gone
-            if key == demand.extended_key:
+            if key == demand.extended_key and not reserved:
                 self._change(key, None)
                 continue
             self._change(
@@ -451,11 +460,16 @@ def _serves(allocation: dra.AllocationResult, claim: dra.ResourceClaim) -> bool:
     return Counter(each.request for each in allocation.devices.results) == wanted
 
 
-def _synthetic_owner(claim: dra.ResourceClaim) -> str | None:
-    """The uid of the pod for whose extended resources the claim was made, if it was."""
+def _synthetic_owner(claim: dra.ResourceClaim) -> tuple[str, str] | None:
+    """Namespace and uid of the pod for whose extended resources the claim was made, if it was.
+
+    An owner is a pod of the claim's own namespace: uids can be read elsewhere, and written here.
+    """
     if claim.annotations.get(dra.EXTENDED_CLAIM_ANNOTATION) != "true":
         return None
-    return next((each.uid for each in claim.metadata.owner_references or () if each.controller), None)
+    owners = claim.metadata.owner_references or ()
+    uid = next((each.uid for each in owners if each.controller and each.kind == "Pod"), None)
+    return None if uid is None else (claim.metadata.namespace, uid)
 
 
 def _with_pod(state: _State, uid: str, allocation: dra.AllocationResult | None) -> _State:

@@ -71,10 +71,9 @@ def claimed_gpus(claim: dra.ResourceClaim) -> tuple[str, int] | None:
     """The device class that a claim's GPUs are counted under (the first one of them), and their number.
 
     Counted is what it has got, else what its exact requests ask for; never what is only administered. None
-    without GPUs, and for a claim that was made for an extended resource: the pod's requests have it.
+    without GPUs. A claim that was made for extended resources is none of those that its pod names, and the
+    pod's requests have it; that a claim says so of itself, which its owner may write, changes nothing.
     """
-    if claim.annotations.get(dra.EXTENDED_CLAIM_ANNOTATION) == "true":
-        return None
     allocation = claim.status.allocation
     found = list(_asked_for(claim) if allocation is None else _received(claim, allocation))
     return (found[0][0], min(sum(gpus for _, gpus in found), INT64_MAX)) if found else None

@@ -109,8 +109,12 @@ def a_claim(
     holds: Collection[str] = (),
     node: str = "",
     config: Collection[Any] = (),
+    extended_of: str = "",
 ) -> dra.ResourceClaim:
-    """``holds`` names devices of ``node``, allocated to the first request."""
+    """``holds`` names devices of ``node``, allocated to the first request.
+
+    It says of itself that it was made for the extended resources of the pod with the uid ``extended_of``.
+    """
     status: dict[str, Any] = {
         "reservedFor": [{"resource": "pods", "name": each, "uid": each} for each in users]
     }
@@ -124,6 +128,11 @@ def a_claim(
         "constraints": list(constraints),
         "config": list(config),
     }
-    metadata = {"name": name, "namespace": namespace, "labels": {"kai.scheduler/queue": queue}}
+    labels = {"kai.scheduler/queue": queue}
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace, "labels": labels}
+    if extended_of:
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "any", "uid": extended_of, "controller": True}
+        metadata["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "true"}
+        metadata["ownerReferences"] = [owner]
     made = {"metadata": metadata, "spec": {"devices": devices}, "status": status}
     return msgspec.convert(made, dra.ResourceClaim)

@@ -50,6 +50,24 @@ def test_a_claim_is_charged_for_what_it_has_got(request_, named, devices):
     state.check()
 
 
+def test_a_claim_that_a_pod_names_is_charged_whatever_its_owner_says_of_it():
+    user, uids = a_user("c")
+    claim = a_claim("c", users=uids, holds=["gpu-0"], node="n0", extended_of=uids[0], **TEAM)
+    state = a_state(a_node("n0", gpus=0), in_cluster(a_slice("n0", 4), a_class(), claim), user)
+    assert gpus_of_team(cycle(state)) == 1
+    assert state.nodes.idle[0][2] == 3
+    state.check()
+
+
+def test_a_claim_of_a_pods_own_extended_resources_is_charged_by_its_requests_only():
+    user = a_single("user", gpus=1, on="n0")
+    uids = [user[1].metadata.uid]
+    claim = a_claim("c", users=uids, holds=["gpu-0"], node="n0", extended_of=uids[0], **TEAM)
+    class_ = a_class(extendedResourceName=names.NVIDIA_GPU)
+    state = a_state(a_node("n0", gpus=0), in_cluster(a_slice("n0", 4), class_, claim), user)
+    assert gpus_of_team(cycle(state)) == 1
+
+
 def test_before_it_has_got_anything_all_devices_count_as_one():
     claim = a_claim("c", a_request(mode="All"), **TEAM)
     state = a_state(

@@ -408,6 +408,32 @@ def test_gpus_of_all_claims_are_counted():
     assert ledger.demand(a_claimant("p", "c1", "c2")).gpus == 4
 
 
+def test_a_claim_is_of_no_pod_of_another_namespace_whatever_it_says():
+    """Whoever may write claims elsewhere could give a pod devices, or keep it from its own."""
+    stranger = a_claim("c", namespace="evil", extended_of="victim")
+    ledger = a_ledger(a_slice("n1", 1), stranger)
+    assert ledger.demand(a_claimant("victim")).made == ""
+    own = a_claim("c", extended_of="victim")
+    ledger.put_claim(own)
+    ledger.put_claim(stranger)
+    ledger.drop_claim(stranger.key)
+    assert ledger.demand(a_claimant("victim")).made == own.key
+    ledger.put_claim(a_claim("c"))
+    assert ledger.demand(a_claimant("victim")).made == ""
+
+
+def test_a_claim_that_pods_name_keeps_its_devices_whoever_it_says_it_was_made_for():
+    """Else they would be given to others, while those who name it use them."""
+    claim = a_claim("c", users=["user"], holds=["gpu-0"], node="n1", extended_of="owner")
+    ledger = a_ledger(a_slice("n1", 1), claim, a_claim("other"))
+    ledger.adopt(ledger.demand(a_claimant("user", "c")))
+    ledger.remove(ledger.demand(a_claimant("owner")))
+    assert "devices" in unfit(ledger, a_claimant("next", "other"))
+    both = a_claimant("owner", "c")
+    assert ledger.demand(both).made == ""
+    assert devices_of(fit(ledger, both)) == {"c": ["gpu-0"]}
+
+
 def test_a_pod_without_claims_demands_nothing():
     ledger = a_ledger(a_slice("n1", 1))
     demand = ledger.demand(a_claimant("p"))

@@ -88,9 +88,9 @@ def test_gpus_that_a_claim_asks_for(requests, expected, may_take):
     assert may_take_gpus(a_claim(*requests)) is may_take
 
 
-def test_a_claim_made_for_an_extended_resource_is_not_counted_twice():
+def test_a_claim_counts_whatever_its_owner_says_of_it():
     annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
-    assert claimed_gpus(a_claim(exactly("gpu"), annotations=annotations)) is None
+    assert claimed_gpus(a_claim(exactly("gpu"), annotations=annotations)) == ("gpu", 1)
 
 
 def result(request, driver="gpu.example.com", **more):
