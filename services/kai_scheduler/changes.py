@@ -49,7 +49,7 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A pod of ours that waited for its node to start it runs."""
+    """A pod that we gave a node runs."""
 
     node: str
     namespace: str
@@ -57,7 +57,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """A pod of ours left the watch before its node started it, and nobody deleted it."""
+    """A pod that we gave a node left the watch before that started it, and nobody deleted it."""
 
     node: str
     namespace: str
@@ -83,7 +83,8 @@ class ChangeQueue:
         self.waiting_since: dict[str, float] = {}
         #: Is told how the wait of a bound pod for its node ends.
         self.ends: Callable[[Started | Vanished], None] = lambda end: None
-        #: Our pods (uids) that are bound and do not run yet, with their nodes.
+        #: Our pods (uids) that waited, got a node and do not run yet, with their nodes. What was never seen
+        #: waiting may have been put there by its owner, to be refused or to start as he likes.
         self._starting: dict[str, str] = {}
         self._scheduler_name = scheduler_name
         self._debounce = debounce
@@ -169,9 +170,9 @@ class ChangeQueue:
             self._starting.pop(meta.uid, None)
             return Urgency.PROMPT
         if spec.scheduler_name != self._scheduler_name or spec.node_name:
-            self._waits_no_more(meta.uid)
-            if spec.scheduler_name == self._scheduler_name:
+            if spec.node_name and (meta.uid in self.waiting_since or meta.uid in self._starting):
                 self._look_at_start(pod)
+            self._waits_no_more(meta.uid)
             return Urgency.SOON
         self.waiting_since[meta.uid] = seconds(meta.creation_timestamp)
         if any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in spec.volumes or ()):
@@ -183,7 +184,8 @@ class ChangeQueue:
         meta, node = pod.metadata, pod.spec.node_name
         if pod.status.phase != "Running":
             self._starting[meta.uid] = node
-        elif self._starting.pop(meta.uid, None) is not None:
+        else:
+            self._starting.pop(meta.uid, None)
             self.ends(Started(node, meta.namespace))
 
     def _look_at_node(self, node: Node) -> Urgency:

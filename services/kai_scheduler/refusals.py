@@ -1,7 +1,9 @@
 """Finds out which nodes refuse the pods that they are given.
 
-Failed pods are not watched: they hold nothing, and are many where jobs retry. So a bound pod that leaves the
-watch before it ever ran, and that nobody deleted, is looked up.
+Failed pods are not watched: they hold nothing, and are many where jobs retry. So a pod that was given a node,
+and leaves the watch before it ever ran though nobody deleted it, is looked up. One that came with a node says
+nothing of it: its owner may have seen to it that it is refused. Of those that were bound before this process
+watched nobody knows which they are, so they say nothing either.
 """
 
 from __future__ import annotations
@@ -22,6 +24,17 @@ from kai.snapshot.reports import PodRan, PodRefused
 from kai_scheduler.changes import ChangeQueue, Started, Urgency, Vanished
 from kai_scheduler.metrics import SchedulerMetrics
 
+#: Why a kubelet refuses a pod for something that its owner wrote into it, on a node that is sound.
+OWN_FAULTS: Final = frozenset(
+    {
+        "AppArmor",
+        "InitContainerRestartPolicyForbidden",
+        "PodOSNotSupported",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "SupplementalGroupsPolicyNotSupported",
+        "SysctlForbidden",
+    }
+)
 #: Pods that wait to be looked up; of more than that, the others tell enough.
 WAITING_AT_MOST: Final = 256
 
@@ -62,7 +75,7 @@ class RefusalWatch:
         self._metrics = metrics
         self._clock = clock
         self._vanished: asyncio.Queue[Vanished] = asyncio.Queue(WAITING_AT_MOST)
-        #: Nodes and namespaces with refusals that no pod has disproved since.
+        #: Nodes and namespaces with refusals that no pod has disproved since; namespace "" stands for any.
         self._doubted: set[tuple[str, str]] = set()
         changes.ends = self._saw
 
@@ -71,20 +84,23 @@ class RefusalWatch:
         while True:
             await self._look_up(await self._vanished.get())
 
-    def refused(self, node: str, namespace: str, *, pod: str, why: str) -> None:
-        """A node did not do what it promised for a pod (``namespace/name``)."""
+    def refused(self, node: str, namespace: str, *, pod: str, why: str, own_fault: bool = False) -> None:
+        """A node did not do what it promised for a pod (``namespace/name``), be it by the pod's own fault."""
         now = self._clock()
-        self._doubted.add((node, namespace))
+        self._doubted |= {(node, namespace), (node, "")}
         self._metrics.refusals.labels(node).inc()
 
         _log.warning("node refused a pod", node=node, pod=pod, reason=why)
-        self._changes.note(PodRefused(node, namespace, now), Urgency.SOON)
+        self._changes.note(
+            PodRefused(node=node, namespace=namespace, at=now, own_fault=own_fault), Urgency.SOON
+        )
 
     def _saw(self, end: Started | Vanished) -> None:
         match end:
             case Started(node, namespace):
-                if (node, namespace) in self._doubted:
-                    self._doubted.discard((node, namespace))
+                disproved = {(node, namespace), (node, "")} & self._doubted
+                if disproved:
+                    self._doubted -= disproved
                     self._changes.note(PodRan(node, namespace), Urgency.SOON)
             case Vanished():
                 if not self._vanished.full():
@@ -100,4 +116,5 @@ class RefusalWatch:
             return
         if pod.metadata.uid == gone.uid and pod.refused:
             why = f"{pod.status.reason}: {pod.status.message}"
-            self.refused(gone.node, gone.namespace, pod=gone.key, why=why)
+            own_fault = pod.status.reason in OWN_FAULTS
+            self.refused(gone.node, gone.namespace, pod=gone.key, why=why, own_fault=own_fault)

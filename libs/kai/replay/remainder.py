@@ -20,6 +20,8 @@ class Remainder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     #: By node and namespace: refusals in a row, times that it was closed, and until when.
     refusals: dict[str, dict[str, tuple[int, int, float]]] = {}
+    #: How many of those in a row count for other namespaces as well, where that is another number.
+    unbroken_refusals: dict[str, dict[str, int]] = {}
     #: By uid of pods that were not let go: how often in a row, until when they are left alone, and why.
     eviction_refusals: dict[PodUid, tuple[int, float, str]] = {}
     #: Of pod groups that have one: decisions come before the annotations that record them.
@@ -41,6 +43,7 @@ def take(state: ClusterState, turns: Turns) -> Remainder:
     jobs = state.jobs.values()
     return Remainder(
         refusals=state.refusals.told(),
+        unbroken_refusals=state.refusals.unbroken(),
         eviction_refusals=state.eviction_refusals.told(),
         times={job.key: past for job in jobs if any(past := job.past)},
         promised=PROMISED.of(state.kept),
@@ -60,7 +63,7 @@ def put(remainder: Remainder, state: ClusterState, *, faults: Iterable[Fault]) -
 
     ``faults`` are those of the snapshot's circumstances.
     """
-    state.refusals.tell(remainder.refusals)
+    state.refusals.tell(remainder.refusals, remainder.unbroken_refusals)
     state.eviction_refusals.tell(remainder.eviction_refusals)
     for key, past in remainder.times.items():
         if (job := state.jobs.get(key)) is not None:

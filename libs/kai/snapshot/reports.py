@@ -64,20 +64,22 @@ class EvictionFailed(msgspec.Struct, frozen=True, tag=True):
         state.evict_failed(self.uid)
 
 
-class PodRefused(msgspec.Struct, frozen=True, tag=True):
+class PodRefused(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """A node did not do what it promised for a pod of a namespace, at a moment in Unix seconds."""
 
     node: str
     namespace: str
     at: float
+    #: Whether the pod asks for what no node of this kind grants, so that it says nothing for others.
+    own_fault: bool = False
 
     def enter(self, state: ClusterState) -> None:
         """Let the state know; several in a row close the node to the namespace."""
-        state.refusals.refused(self.node, namespace=self.namespace, now=self.at)
+        state.refusals.refused(self.node, namespace=self.namespace, now=self.at, own_fault=self.own_fault)
 
 
 class PodRan(msgspec.Struct, frozen=True, tag=True):
-    """A node runs a pod of a namespace whose pods it had refused."""
+    """A node that had refused pods, of whatever namespace, runs one of this namespace."""
 
     node: str
     namespace: str

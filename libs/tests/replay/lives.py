@@ -59,7 +59,7 @@ class Life:
                 failed.add(bind.pod.uid)
                 self.batch.reports += [
                     BindFailed(bind.pod.uid),
-                    PodRefused(bind.node, bind.pod.namespace, now),
+                    PodRefused(node=bind.node, namespace=bind.pod.namespace, at=now),
                 ]
             elif chance < 0.5:
                 self.batch.reports.append(BindDone(bind.pod.uid))

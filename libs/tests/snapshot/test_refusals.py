@@ -65,6 +65,32 @@ def test_no_namespace_alone_closes_a_node_to_others():
     assert refusals.closed(NOW + 1)[""] == {"n": NOW + 1 + FIRST_SECONDS}
 
 
+def test_a_pod_of_anybody_that_runs_there_opens_it_to_all_but_those_who_were_refused():
+    """Two namespaces may be one tenant's, whose pods are refused by his own doing."""
+    refusals, now = Refusals(), NOW
+    for namespace in ("a", "b"):
+        refuse(refusals, namespace)
+    refusals.ran("n", namespace="c")
+    assert set(refusals.closed(NOW)) == {"a", "b"}
+    for _ in range(IN_A_ROW - 1):
+        now = max(refuse(refusals, namespace, times=1, now=now + LONGEST_SECONDS) for namespace in ("a", "b"))
+        assert "" not in refusals.closed(now - 1)
+    for namespace in ("a", "b"):
+        refuse(refusals, namespace, times=1, now=now)
+    assert set(refusals.closed(now)) == {"", "a", "b"}
+
+
+def test_what_is_the_pods_own_fault_closes_no_node_to_others():
+    refusals = Refusals()
+    for namespace in ("a", "b", "c"):
+        for _ in range(IN_A_ROW):
+            refusals.refused("n", namespace=namespace, now=NOW, own_fault=True)
+    assert set(refusals.closed(NOW)) == {"a", "b", "c"}
+    again = Refusals()
+    again.tell(refusals.told(), refusals.unbroken())
+    assert again.closed(NOW) == refusals.closed(NOW)
+
+
 def test_nodes_that_are_gone_or_were_left_alone_for_long_are_forgotten():
     refusals = Refusals()
     refuse(refusals, node="gone")

@@ -20,7 +20,7 @@ REFUSED = {
 
 
 @asynccontextmanager
-async def kubelets(cluster, *, broken):
+async def kubelets(cluster, *, broken, refusal=REFUSED):
     """Pods of one node are refused, those of all others run; gives the names of those that were refused."""
     refused = []
 
@@ -30,7 +30,7 @@ async def kubelets(cluster, *, broken):
                 meta, node = pod["metadata"], pod["spec"].get("nodeName")
                 if not node or pod["status"].get("phase", "Pending") != "Pending":
                     continue
-                status = REFUSED if node == broken else {"phase": "Running"}
+                status = refusal if node == broken else {"phase": "Running"}
                 try:
                     await cluster.client.patch(
                         PODS, meta["name"], {"status": status}, namespace=meta["namespace"],
@@ -85,6 +85,46 @@ async def test_who_is_refused_closes_no_node_to_others(cluster):
         async with kubelets(cluster, broken=""):
             running = await replaced_until_one_runs(cluster, "job", namespace="other")
         assert (await cluster.get(running, namespace="other"))["spec"]["nodeName"] == "a-broken"
+
+
+async def others(cluster):
+    """Whether a pod of a namespace that nobody refused anything gets a place on the first node."""
+    async with kubelets(cluster, broken=""):
+        running = await replaced_until_one_runs(cluster, "job", namespace="other", gpus=1)
+    return (await cluster.get(running, namespace="other"))["spec"]["nodeName"] == "a-broken"
+
+
+@pytest.mark.parametrize("refusal", [REFUSED, REFUSED | {"reason": "SysctlForbidden"}], ids=["node", "own"])
+async def test_what_several_namespaces_are_refused_closes_a_node_to_all_unless_it_is_their_fault(
+    cluster, refusal
+):
+    for namespace in ("one", "two", "other"):
+        await cluster.client.create(NAMESPACES, {"metadata": {"name": namespace}})
+    await cluster.node("a-broken", gpus=1)
+    await cluster.node("b-sound", gpus=8)
+    async with cluster.scheduler(), cluster.binder():
+        async with kubelets(cluster, broken="a-broken", refusal=refusal):
+            for namespace in ("one", "two"):
+                await replaced_until_one_runs(cluster, "job", namespace=namespace)
+        assert await others(cluster) is (refusal is not REFUSED)
+
+
+async def test_pods_that_were_put_on_a_node_by_their_owner_close_it_to_nobody(cluster):
+    for namespace in ("one", "two", "other"):
+        await cluster.client.create(NAMESPACES, {"metadata": {"name": namespace}})
+    await cluster.node("a-broken", gpus=1)
+    await cluster.node("b-sound", gpus=8)
+    async with cluster.scheduler(), cluster.binder():
+        async with kubelets(cluster, broken="a-broken") as refused:
+            for namespace in ("one", "two"):
+                for number in range(4):
+                    await cluster.pod(f"put-{number}", namespace=namespace, nodeName="a-broken")
+
+            async def all_refused():
+                return len(refused) >= 8
+
+            await cluster.until(all_refused)
+        assert await others(cluster)
 
 
 async def test_a_pod_with_a_part_of_a_gpu_leaves_a_node_whose_device_cannot_be_reserved(cluster):

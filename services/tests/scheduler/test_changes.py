@@ -20,7 +20,7 @@ from kai.model.objects import (
     SubGroup,
 )
 from kai.snapshot.state import Kind
-from kai_scheduler.changes import ChangeQueue
+from kai_scheduler.changes import ChangeQueue, Started, Vanished
 
 DEBOUNCE, PERIOD = 0.03, 1.0
 
@@ -248,3 +248,26 @@ async def test_what_decisions_go_by_is_a_reason_for_a_cycle_within_the_period(ch
     clock.now += PERIOD
     await changes.wait()
     assert changes.take().objects == {}
+
+
+# --- how the wait for a node ends ----------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("versions", "told"),
+    [
+        ([a_pod(), a_pod(node="n"), None], [Vanished("n", "ns", "p", "u1")]),
+        ([a_pod(), a_pod(node="n"), a_pod(node="n", phase="Running"), None], [Started("n", "ns")]),
+        ([a_pod(), a_pod(node="n", phase="Running")], [Started("n", "ns")]),
+        ([a_pod(), None], []),
+        ([a_pod(node="n"), None], []),
+        ([a_pod(node="n"), a_pod(node="n", phase="Running")], []),
+        ([a_pod(ours=False), a_pod(node="n", ours=False), None], []),
+    ],
+    ids=["refused", "ran", "ran at once", "went", "came with a node", "came and ran", "of another scheduler"],
+)
+def test_only_pods_that_were_given_a_node_tell_something_of_it(changes, versions, told):
+    """Whoever names a node in his pod may have it refused there as often as he likes."""
+    found = []
+    changes.ends = found.append
+    for pod in versions:
+        changes.sink(Kind.POD)(Removed("ns/p", "u1", None) if pod is None else Upserted(pod, True))
+    assert found == told
