@@ -13,7 +13,7 @@ from kai.kube import errors
 from kai.kube.client import KubeClient, PatchKind
 from kai.kube.events import EventRecorder, EventType, reference
 from kai.kube.resources import PODS
-from kai_node_scale_adjuster.adjustment import Adjustment, Creation, Removal, Rules, adjust
+from kai_node_scale_adjuster.adjustment import Adjustment, Creation, Removal, Rules, adjust, namespace_of
 from kai_node_scale_adjuster.cluster import Cluster
 from kai_node_scale_adjuster.objects import ScalingPod
 from kai_node_scale_adjuster.scaling_pods import ScalingTemplate
@@ -81,7 +81,8 @@ class Adjuster:
         self._metrics = metrics
         self._now = now
         self._passed = passed
-        self._removed_at: float | None = None
+        #: When one was removed last, by the namespace of the pods that they stood for, while that counts.
+        self._removed_at: dict[str, float] = {}
         #: By uid, the scaling pods that the API server did not let go when it was last asked to.
         self._undeletable: set[str] = set()
         #: By uid, the pods for which it took no scaling pod when it was last asked to.
@@ -110,12 +111,17 @@ class Adjuster:
         return min(RETRY_SECONDS, wanted.again_in or RETRY_SECONDS)
 
     def _wanted(self) -> Adjustment:
+        passed = self._passed()
+        ago = {name: passed - at for name, at in self._removed_at.items()}
+        for name, seconds in ago.items():
+            if seconds >= self._rules.cool_down:
+                del self._removed_at[name]
         return adjust(
             self._cluster.waiting.values(),
             self._cluster.scaling.values(),
             rules=self._rules,
             now=self._now(),
-            removed_ago=None if self._removed_at is None else self._passed() - self._removed_at,
+            removed_ago=ago,
             taken=self._cluster.others,
             undeletable=self._undeletable,
             refused=self._refused,
@@ -139,7 +145,7 @@ class Adjuster:
             _log.warning("scaling pod not removed", pod=pod.key, error=str(error))
             return str(error)
         self._cluster.forget(pod.key, pod.metadata.uid)
-        self._removed_at = self._passed()
+        self._removed_at[namespace_of(pod.stands_for)] = self._passed()
         self._metrics.done.labels("remove", "done").inc()
         _log.info("scaling pod removed", pod=pod.key, of=pod.stands_for, reason=removal.reason)
         return ""

@@ -5,9 +5,11 @@ wait for parts of GPUs a scaling pod asks for whole ones, in their place:
 
 1. A scaling pod goes when the pod that it stands for is gone, got a node or asks for something else. One that
    somebody placed all the same goes when it has ended, or is stuck where it holds what the others wait for.
-2. For some time after one went none is made: who waited may fit by now, and only has to be placed.
-3. Parts are added up among pods that the same nodes suit: two halves are one GPU, for which one of both
-   gets a scaling pod. Those with most devices come first, and what is surplus then goes.
+2. For some time after one went none is made for pods of the same namespace: who waited may fit by now, and
+   only has to be placed.
+3. Parts are added up among pods of a namespace that the same nodes suit: two halves are one GPU, for which
+   one of both gets a scaling pod. Those with most devices come first, and what is surplus then goes. Nobody
+   counts on what another namespace's pod asks for, which is never to be had if its owner likes.
 4. So many are made for a namespace and no more, before some of them are placed: who makes thousands of pods,
    each for a place of its own, must not flood a cluster autoscaler.
 5. One that has waited very long counts for nobody but the pod that it stands for: no node is to be had that
@@ -19,12 +21,17 @@ wait for parts of GPUs a scaling pod asks for whole ones, in their place:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from types import MappingProxyType
+from typing import Final
 
 from kai.model.rules.gpu_shares import GPU_CENTI
 from kai_node_scale_adjuster.objects import ScalingPod, WaitingPod, Wish, scaling_pod_name
+
+#: None was removed.
+NEVER: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,16 +95,17 @@ def adjust(
     *,
     rules: Rules,
     now: float,
-    removed_ago: float | None = None,
+    removed_ago: Mapping[str, float] = NEVER,
     taken: Iterable[str] = (),
     undeletable: Collection[str] = (),
     refused: Collection[str] = (),
 ) -> Adjustment:
     """What brings the scaling pods in line at the time ``now``, in Unix seconds.
 
-    ``removed_ago`` are the seconds since one was removed last, ``taken`` names of other pods in the namespace
-    of scaling pods, and ``undeletable`` uids of scaling pods that the API server did not let go: trying again
-    may not either. ``refused`` are uids of pods that wait, for which it did not take a scaling pod.
+    ``removed_ago`` are the seconds since one was removed last, by the namespace of the pods that they stand
+    for, ``taken`` names of other pods in the namespace of scaling pods, and ``undeletable`` uids of scaling
+    pods that the API server did not let go: trying again may not either. ``refused`` are uids of pods that
+    wait, for which it did not take a scaling pod.
     """
     pods = {each.key: each for each in waiting if each.wish is not Wish.NONE}
     present = sorted((each for each in scaling if not each.going), key=lambda each: each.key)
@@ -106,18 +114,18 @@ def adjust(
     kept = {each.stands_for: each for each in present if each.key not in gone}
     stands = [_stand(each, kept.get(key), refused) for key, each in sorted(pods.items())]
     groups = list(_groups(stands, rules=rules, now=now))
-    going = any(removal.scaling.metadata.uid not in undeletable for removal in remove)
-    ago = 0.0 if going else removed_ago
-    cooling = max(0.0, rules.cool_down - ago) if ago is not None else 0.0
+    going = [each.scaling for each in remove if each.scaling.metadata.uid not in undeletable]
+    ago = {**removed_ago, **{namespace_of(each.stands_for): 0.0 for each in going}}
+    cooling = {name: left for name, seconds in ago.items() if (left := rules.cool_down - seconds) > 0}
     missing = [stand for group in groups for stand in _missing(group, rules)]
     missing.sort(key=lambda stand: stand.refused)
     missing = list(_within_bounds(missing, kept.values(), rules))
     in_use = {*taken, *(each.metadata.name for each in scaling)}
-    create = [] if cooling else list(_made(missing, in_use))
+    pauses = [cooling.get(namespace_of(stand.waiting.key), 0.0) for stand in missing]
+    create = list(_made((stand for stand, pause in zip(missing, pauses, strict=True) if not pause), in_use))
     remove += [Removal(each, "the others are enough") for group in groups for each in _surplus(group, rules)]
     times = [_next_time(each, rules) - now for each in kept.values()]
-    if cooling and missing:
-        times.append(cooling)
+    times += pauses
     return Adjustment(tuple(create), tuple(remove), min((time for time in times if time > 0), default=None))
 
 
@@ -161,11 +169,12 @@ def _stand(waiting: WaitingPod, scaling: ScalingPod | None, refused: Collection[
 
 def _groups(stands: Iterable[_Stand], *, rules: Rules, now: float) -> Iterator[list[_Stand]]:
     """Those who can share devices, but for those whose scaling pod has waited in vain for its node."""
-    groups: dict[bytes, list[_Stand]] = {}
+    groups: dict[tuple[str, bytes], list[_Stand]] = {}
     for stand in stands:
         silent = stand.scaling is None and stand.waiting.wish is Wish.SILENT
         if not silent and not _timed_out(stand.scaling, rules=rules, now=now):
-            groups.setdefault(stand.waiting.places, []).append(stand)
+            namespace = namespace_of(stand.waiting.key)
+            groups.setdefault((namespace, stand.waiting.places), []).append(stand)
     yield from groups.values()
 
 
@@ -195,15 +204,16 @@ def _missing(group: list[_Stand], rules: Rules) -> list[_Stand]:
 
 def _within_bounds(missing: Iterable[_Stand], kept: Iterable[ScalingPod], rules: Rules) -> Iterator[_Stand]:
     """As many as may be made for each namespace."""
-    waiting = Counter(_namespace(each.stands_for) for each in kept if not each.placed)
+    waiting = Counter(namespace_of(each.stands_for) for each in kept if not each.placed)
     for stand in missing:
-        namespace = _namespace(stand.waiting.key)
+        namespace = namespace_of(stand.waiting.key)
         if waiting[namespace] < rules.most_waiting:
             waiting[namespace] += 1
             yield stand
 
 
-def _namespace(key: str) -> str:
+def namespace_of(key: str) -> str:
+    """The namespace of ``namespace/name``."""
     return key.partition("/")[0]
 
 

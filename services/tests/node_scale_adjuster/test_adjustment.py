@@ -96,6 +96,19 @@ def test_parts_are_not_added_up_among_pods_that_other_nodes_suit(build, place):
     assert created(decide(build, waiting)) == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    "theirs",
+    [{"fraction": "0.01", "devices": 1000}, {"fraction": "0.01", "requests": {"cpu": "100000"}}],
+    ids=["more devices than a node has", "more of the rest"],
+)
+def test_what_another_namespace_asks_for_serves_nobody_else(build, theirs):
+    """Its owner may see to it that it is never to be had."""
+    huge = build.waiting("huge", namespace="evil", **theirs)
+    pods = [build.waiting(name, fraction="0.5", devices=devices) for name, devices in (("a", 1), ("b", 8))]
+    assert created(decide(build, [huge, *pods], [build.scaling(huge)])) == ["b"]
+    assert removed(decide(build, [huge, pods[1]], [build.scaling(huge), build.scaling(pods[1])])) == {}
+
+
 def test_one_that_no_node_can_be_had_for_holds_up_nobody_else(build):
     huge, small = build.waiting("huge", fraction="0.5"), build.waiting("small", fraction="0.5")
     waits = build.scaling(huge, age=RULES.patience - 1)
@@ -223,9 +236,15 @@ def test_one_that_is_going_already_is_left_alone(build):
 
 # --- after one went ----------------------------------------------------------------------------
 def test_none_is_made_for_a_while_after_one_was_removed(build):
-    soon = decide(build, [build.waiting()], removed_ago=59)
+    soon = decide(build, [build.waiting()], removed_ago={"team": 59.0})
     assert (soon.create, soon.again_in) == ((), pytest.approx(1))
-    assert len(decide(build, [build.waiting()], removed_ago=60).create) == 1
+    assert len(decide(build, [build.waiting()], removed_ago={"team": 60.0}).create) == 1
+
+
+def test_who_lets_his_go_one_by_one_delays_nobody_elses(build):
+    theirs = [build.scaling(build.waiting("old", namespace="other"), phase="Succeeded", node="n1")]
+    found = decide(build, [build.waiting("p")], theirs, removed_ago={"other": 1.0})
+    assert (created(found), list(removed(found))) == (["p"], ["other-old"])
 
 
 def test_what_is_removed_now_delays_what_is_missing(build):

@@ -60,7 +60,13 @@ def set_up(world):
 
 
 def decide(waiting, scaling, removed_ago):
-    return adjust(waiting, scaling, rules=RULES, now=NOW, removed_ago=removed_ago)
+    return adjust(
+        waiting,
+        scaling,
+        rules=RULES,
+        now=NOW,
+        removed_ago={} if removed_ago is None else {"team": removed_ago},
+    )
 
 
 def carried_out(scaling, adjustment):
