@@ -203,6 +203,11 @@ def as_tenant(w):
     yield w.patch(PODS, w.shares, {"metadata": {"labels": {"runai-gpu-group": None}}}), told
     yield w.marked(PODS, "own", labels={"runai-gpu-group/x": "x"}), told
     yield w.marked(PODS, "own", annotations={"received-resource-type": "Fraction"}), told
+    yield w.marked(PODS, "own", annotations={names.NUMA_OBSERVED: "[]"}), told
+    yield (
+        w.create(PODS, a_pod("x", w.namespace, w.queue, annotations={names.NUMA_OBSERVED: "[]"})),
+        told,
+    )
     yield w.marked(PODS, "own", labels={"runai-gpu-group": "other"}, subresource="status"), told
     yield w.create(PODS, a_pod("x", w.namespace, w.queue, labels={"runai-gpu-group": "x"})), told
     yield (

@@ -168,7 +168,11 @@ def test_the_schedulers_name_is_the_one_that_the_component_goes_by(render):
         ("kai-accounts-pods-update", "pod-grouper", (names.SUBGROUP_LABEL, names.POD_GROUP_ANNOTATION)),
         ("kai-accounts-podgroups-update", "podgroup-controller", names.GROUP_TIMESTAMPS),
         ("kai-grants-timestamps", "", names.GROUP_TIMESTAMPS),
-        ("kai-grants-pods", "", (names.GPU_GROUP_LABEL, names.RECEIVED_RESOURCE_TYPE, names.NUMA_PREDICTED)),
+        (
+            "kai-grants-pods",
+            "",
+            (names.GPU_GROUP_LABEL, names.RECEIVED_RESOURCE_TYPE, names.NUMA_PREDICTED, names.NUMA_OBSERVED),
+        ),
         ("kai-accounts-pods-binding-create", "binder", (names.RECEIVED_RESOURCE_TYPE, names.NUMA_PREDICTED)),
         (
             "kai-accounts-pods-update",
@@ -208,6 +212,7 @@ def test_policies_name_what_the_code_writes(objects, policy, account, named):
 OURS = {"schedulerName": "kai-scheduler", "containers": [{"name": "main", "image": "x"}]}
 CLAIM = {f"{names.RESERVATION_CLAIM_PREFIX}uid": "9 team/p"}
 FRACTION = {"labels": {names.GPU_GROUP_LABEL: "g"}}
+SEEN = {names.NUMA_OBSERVED: "[]"}
 
 
 def a_pod(*, spec=None, status=None, **metadata):
@@ -422,6 +427,9 @@ def test_what_a_process_writes_is_let_through(objects, policy, account, new, old
         ),
         ("kai-grants-pods", "somebody", a_pod(**FRACTION), a_pod(), "only the binder may write them"),
         ("kai-grants-pods", "somebody", a_pod(**FRACTION), None, "only the binder may write them"),
+        ("kai-grants-pods", "somebody", a_pod(annotations=SEEN), a_pod(), "and an exporter the last one"),
+        ("kai-grants-pods", "somebody", a_pod(), a_pod(annotations=SEEN), "and an exporter the last one"),
+        ("kai-grants-pods", "somebody", a_pod(annotations=SEEN), None, "and an exporter the last one"),
     ],
 )
 def test_what_it_does_not_write_is_refused_in_words(objects, policy, account, new, old, said):
@@ -633,9 +641,6 @@ def test_the_operator_makes_no_secret_by_which_it_gets_at_others(whole, changes,
 
 
 # --- who tells where pods are ------------------------------------------------------------------
-SEEN = {names.NUMA_OBSERVED: "[]"}
-
-
 @pytest.mark.parametrize(
     ("node", "annotations", "said"),
     [
@@ -659,6 +664,13 @@ def test_an_exporter_tells_one_thing_of_the_pods_of_its_own_node(objects, node, 
     )
     assert len(found) == len(said)
     assert all(words in message for words, message in zip(said, found, strict=True))
+
+
+def test_only_where_there_is_an_exporter_it_may_tell_what_others_may_not(render):
+    for enabled in (None, False):
+        spec = policies(render(numaPlacementExporter={"enabled": enabled}))["kai-grants-pods"]["spec"]
+        found = refusals(spec, "numa-placement-exporter", new=a_pod(annotations=SEEN), old=a_pod())
+        assert (found is None) is (enabled is None)
 
 
 def test_where_there_never_is_an_exporter_it_may_do_nothing(render):

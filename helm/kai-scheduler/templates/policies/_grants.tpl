@@ -4,20 +4,26 @@
 {{- $binder := include "kai.user" (dict "root" . "account" "binder") -}}
 {{- $podGroups := include "kai.user" (dict "root" . "account" "podgroup-controller") -}}
 {{- $queues := include "kai.user" (dict "root" . "account" "queue-controller") -}}
+{{- $told := append (include "kai.bindingAnnotations" . | fromYamlArray) "kai.scheduler/numa-placement-observed" -}}
+{{- $tellers := list $binder -}}
+{{- if include "kai.numaExporterMayRun" . -}}
+{{- $tellers = append $tellers (include "kai.user" (dict "root" . "account" "numa-placement-exporter")) -}}
+{{- end }}
+# What binder and exporters may write of pods hold the policies of their accounts.
 - name: kai-grants-pods
   group: ""
   resources: [pods, pods/status, pods/binding]
   operations: [CREATE, UPDATE]
   conditions:
-    - name: not-the-binder
-      expression: "request.userInfo.username != '{{ $binder }}'"
+    - name: nobody-who-tells-it
+      expression: {{ printf "!(request.userInfo.username in %s)" (toJson $tellers) | toJson }}
     - name: tells-a-grant
       expression: {{ printf "%s || %s"
         (include "kai.changes" (dict "part" "metadata.labels" "only" "k == 'runai-gpu-group' || k.startsWith('runai-gpu-group/')"))
-        (include "kai.changes" (dict "part" "metadata.annotations" "only" (printf "k in %s" (include "kai.bindingAnnotations" . | fromYamlArray | toJson)))) | toJson }}
+        (include "kai.changes" (dict "part" "metadata.annotations" "only" (printf "k in %s" (toJson $told)))) | toJson }}
   rules:
     - expression: {{ include "kai.mayRepair" . | quote }}
-      message: "labels runai-gpu-group and annotations {{ include "kai.bindingAnnotations" . | fromYamlArray | join ", " }} tell what a pod was granted; only the binder may write them"
+      message: "labels runai-gpu-group and annotations {{ join ", " $told }} tell what a pod was granted; only the binder may write them, and an exporter the last one"
 # Networks and stand-ins for device plugins write annotations of their own on all pods, and the device on these.
 - name: kai-grants-reservations
   group: ""
