@@ -19,19 +19,22 @@ from kai.advice.finding import Reference
 from kai.advice.sizes import amount
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
-from kai.kube.errors import KubeError, NotFound
+from kai.kube.errors import NotFound
 from kai.kube.pace import Pace
 from kai.kube.reflector import Change, Reflector, Removed, Upserted
-from kai.kube.resources import DEVICE_CLASSES, NAMESPACES, NODES, PRIORITY_CLASSES, QUEUES
+from kai.kube.resources import DEVICE_CLASSES, NAMESPACES, NODES, PRIORITY_CLASSES, QUEUES, Resource
 from kai.model import names
 from kai.model.dra import DeviceClass
 from kai.model.objects import ApiObject, ApiStruct, Queue, ResourceList
 from kai.model.quantity import integer
 from kai.model.rules.gpus import is_mig, shared_memory_mib
+from kai_admission.looks import LIVE_READ_SECONDS, Looks
 
-#: For a look at an object that a watch does not know (yet), while the API server waits for our answer.
-LIVE_READ_SECONDS: Final = 0.3
 _CONNECT_SECONDS: Final = 30.0
+#: Kinds of which one object is looked for by its name.
+_NAMED: Final = {each.kind: each for each in (QUEUES, PRIORITY_CLASSES)}
+#: Looks at who may use a queue.
+_USE: Final = "use"
 
 _log = structlog.get_logger(__name__)
 
@@ -104,6 +107,7 @@ class ClusterWatch:
         registry: CollectorRegistry | None = None,
         pace: Pace | None = None,
     ) -> None:
+        self._looks = Looks()
         self._known = known
         self._pace = pace
         #: For the first client only: metrics are registered once.
@@ -135,40 +139,32 @@ class ClusterWatch:
 
     async def is_missing(self, reference: Reference) -> bool:
         """Whether an object that no watch knows is not there indeed: it may have been made this moment."""
-        client, name, soon = self._client, reference.name, LIVE_READ_SECONDS
+        client, kind, name = self._client, reference.kind, reference.name
         if client is None:
             return False
-        try:
-            if reference.kind == QUEUES.kind:
-                await client.get(QUEUES, name, type=ApiObject, deadline=soon)
-            elif reference.kind == PRIORITY_CLASSES.kind:
-                await client.get(PRIORITY_CLASSES, name, type=ApiObject, deadline=soon)
-            else:
-                async with asyncio.timeout(soon):
-                    classes = await client.list(DEVICE_CLASSES, type=DeviceClass)
-                return all(name not in each.resources for each in classes)
-        except NotFound:
-            return True
-        except (KubeError, ValueError, TimeoutError):
-            return False
-        return False
+        if kind in _NAMED:
+            there = await self._looks.at(kind, name, lambda: _exists(client, _NAMED[kind], name))
+            return there is False
+        backed = await self._looks.at(DEVICE_CLASSES.kind, "", lambda: _backed(client))
+        return backed is not None and name not in backed
 
     async def renewed(self, namespace: str, queue: str) -> Facts:
         """What is known now, with this namespace, queue and those above it as the API server has them.
 
-        Of a cluster that cannot be asked nothing is known of them.
+        Of a cluster that cannot be asked, or was asked too often, nothing is known of them.
         """
         client = self._client
         if client is None:
             return self._known
-        try:
-            async with asyncio.timeout(LIVE_READ_SECONDS):
-                found, live = await asyncio.gather(
-                    client.get(NAMESPACES, namespace, type=ApiObject, deadline=LIVE_READ_SECONDS),
-                    _lineage(client, queue),
-                )
-        except (KubeError, ValueError, TimeoutError):
+
+        async def read() -> tuple[ApiObject, dict[str, Queue | None]]:
+            there = client.get(NAMESPACES, namespace, type=ApiObject, deadline=LIVE_READ_SECONDS)
+            return await asyncio.gather(there, _lineage(client, queue))
+
+        seen = await self._looks.at(_USE, (namespace, queue), read)
+        if seen is None:
             return self._known
+        found, live = seen
         facts = self.facts()
         queues = {**(facts.queues or {}), **live}
         return replace(
@@ -240,6 +236,20 @@ class ClusterWatch:
             self._namespaces[change.obj.metadata.name] = change.obj.labels
         elif isinstance(change, Removed):
             self._namespaces.pop(change.obj_key, None)
+
+
+async def _exists(client: KubeClient, resource: Resource, name: str) -> bool:
+    try:
+        await client.get(resource, name, type=ApiObject, deadline=LIVE_READ_SECONDS)
+    except NotFound:
+        return False
+    return True
+
+
+async def _backed(client: KubeClient) -> frozenset[str]:
+    """The extended resources that device classes stand behind."""
+    classes = await client.list(DEVICE_CLASSES, type=DeviceClass)
+    return frozenset(name for each in classes for name in each.resources)
 
 
 async def _lineage(client: KubeClient, queue: str) -> dict[str, Queue | None]:
