@@ -19,6 +19,7 @@ from kai.kube.errors import ApiError, DeadlineExceeded, Forbidden, KubeError
 from kai.kube.resources import POD_GROUPS, SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
 from kai_insight.http.problems import Problem, Trouble
 from kai_insight.http.remembered import Remembered
+from kai_insight.http.turns import Turns
 
 R = TypeVar("R")
 #: So long an answer of the API server is believed: who loses a right may go on for that time.
@@ -32,8 +33,11 @@ REVIEW_SECONDS: Final = 5.0
 #: nobody waiting who is known already.
 _TOKENS_AT_ONCE: Final = 4
 _RIGHTS_AT_ONCE: Final = 16
+#: Of those about rights for one who asks: somebody may have a thousand namespaces.
+_RIGHTS_OF_ONE: Final = 5
 #: Callers who wait until their token is reviewed. They take no more of the places that there are for all.
 MOST_STRANGERS: Final = 20
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 #: Longer ones are none.
 LONGEST_TOKEN: Final = 12_288
 
@@ -72,6 +76,16 @@ class Caller:
     groups: tuple[str, ...] = ()
     extra: Mapping[str, Collection[str]] = field(default_factory=dict)
 
+    @property
+    def asker(self) -> str:
+        """Who answers for what is asked, however many tokens there are of him.
+
+        All service accounts of a namespace are one: whoever may make some makes as many as he likes.
+        """
+        if not self.user.startswith(_SERVICE_ACCOUNT):
+            return self.user
+        return self.user.rpartition(":")[0]
+
 
 class Access:
     """Asks the API server, as insight's own account."""
@@ -96,6 +110,7 @@ class Access:
         self._tokens_turn = asyncio.Semaphore(_TOKENS_AT_ONCE)
         self._waiting = 0
         self._rights_turn = asyncio.Semaphore(_RIGHTS_AT_ONCE)
+        self._own_turn = Turns(_RIGHTS_OF_ONE)
 
     async def caller(self, token: str) -> Caller:
         """Whose token it is.
@@ -151,7 +166,7 @@ class Access:
                 "namespace": namespace,
             },
         }
-        async with self._rights_turn:
+        async with self._own_turn.of(caller.asker), self._rights_turn:
             review = await self._review(SUBJECT_ACCESS_REVIEWS, spec, _AccessReview)
         self._rights.put(key, review.status.allowed)
         return review.status.allowed

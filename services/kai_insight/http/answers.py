@@ -55,7 +55,7 @@ class Answers:
             hidden = self._hidden(endpoint, asked, sight)
             return document(rows, asked.limit, hidden=hidden)
 
-        return await self._store.ask(look)
+        return await self._store.ask(look, asker=caller.asker)
 
     # --- who may see what ----------------------------------------------------------------------------
     async def _sight(self, endpoint: Endpoint, asked: Asked, caller: Caller) -> Sight:
@@ -68,14 +68,15 @@ class Answers:
             return Sight()
         if by_queue or await self._access.may_list(caller, POD_GROUPS):
             return Sight()
-        there = await self._namespaces(endpoint, asked)
+        there = await self._namespaces(endpoint, asked, caller)
         seen = await self._access.visible(caller, there)
         return Sight(seen, frozenset(there) - seen)
 
-    async def _namespaces(self, endpoint: Endpoint, asked: Asked) -> list[str]:
+    async def _namespaces(self, endpoint: Endpoint, asked: Asked, caller: Caller) -> list[str]:
         """Those that have rows in the time that is asked about."""
         there = await self._store.ask(
-            lambda: namespaces(self._database, endpoint.looks_at, asked.span, most=MOST_NAMESPACES + 1)
+            lambda: namespaces(self._database, endpoint.looks_at, asked.span, most=MOST_NAMESPACES + 1),
+            asker=caller.asker,
         )
         if len(there) > MOST_NAMESPACES:
             raise Problem(

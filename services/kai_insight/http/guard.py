@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 import structlog
@@ -19,6 +21,8 @@ from kai_insight.http.streams import Streamed
 DEADLINE_SECONDS: Final = 20.0
 #: Questions that are under way, waiting for their turn included. Streams have bounds of their own.
 MOST_AT_ONCE: Final = 64
+#: Of one who asks: a third of them.
+OF_ONE: Final = MOST_AT_ONCE // 3
 #: What every answer says, unless it says otherwise: nothing is kept, and a browser loads nothing from
 #: elsewhere, shows it within no other page, and sends no form.
 HEADERS: Final = {
@@ -43,6 +47,24 @@ class Guard:
         self._metrics = metrics
         self._deadline = deadline
         self._under_way = 0
+        self._of: Counter[str] = Counter()
+
+    @contextmanager
+    def place(self, asker: str) -> Iterator[None]:
+        """One of the places that are there for all, once it is known who asks.
+
+        Raises:
+            Problem: he has his share already (503).
+        """
+        if self._of[asker] >= OF_ONE:
+            raise Problem(Trouble.BUSY, f"{OF_ONE} questions of yours are under way; ask again later")
+        self._of[asker] += 1
+        try:
+            yield
+        finally:
+            self._of[asker] -= 1
+            if not self._of[asker]:
+                del self._of[asker]
 
     @property
     def middleware(self) -> Middleware:

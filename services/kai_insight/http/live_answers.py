@@ -70,9 +70,6 @@ class LiveAnswers:
             endpoints.SEARCH.name: self._search,
             endpoints.NODE.name: self._node,
             endpoints.SLOTS.name: self._slots,
-            endpoints.WORKLOAD.name: self._tried.workload,
-            endpoints.FORECAST.name: self._tried.forecast,
-            endpoints.WHAT_IF.name: self._tried.what_if,
             endpoints.HEALTH.name: self._health,
         }
 
@@ -95,6 +92,8 @@ class LiveAnswers:
             # Of one that comes meanwhile nobody has been asked what may be told.
             return await self._health(asked, None, frozenset())
         shard, sight = await self.entry(endpoint, asked, caller)
+        if endpoint in _TRIED:
+            return await _looked(self._tried.answer(endpoint, asked, shard, sight, asker=caller.asker))
         return await _looked(self._questions[endpoint.name](asked, shard, sight))
 
     async def frame(self, asked: LiveAsked, caller: Caller) -> Seen:
@@ -118,7 +117,8 @@ class LiveAnswers:
     ) -> bytes:
         """What would follow from changes of a state as of a moment; raises as :meth:`answer`."""
         shard, _ = await self.entry(endpoints.WHAT_IF_MANIFESTS, asked, caller)
-        return await _looked(self._tried.followed(shard, changes, within=within(asked)))
+        answer = self._tried.followed(shard, changes, within=within(asked), asker=caller.asker)
+        return await _looked(answer)
 
     def changes(self, shard: LiveShard, sight: Sight, version: str) -> AsyncGenerator[bytes | None]:
         """What changes after a version, as the shard tells it; raises Problem where there is no state."""
@@ -235,6 +235,8 @@ class LiveAnswers:
         return encode(told)
 
 
+#: They are tried on copies.
+_TRIED: Final = (endpoints.WORKLOAD, endpoints.FORECAST, endpoints.WHAT_IF)
 _NO_SHARDS: Final = "no scheduler is followed yet"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from aiohttp import web
 
@@ -25,12 +26,16 @@ class LiveRoutes:
         packer: Packer,
         caller: Callable[[web.Request], Awaitable[Caller]],
         *,
+        place: Callable[[str], AbstractContextManager[None]] = lambda asker: nullcontext(),
         passing: Passing | None = None,
     ) -> None:
-        """``passing`` hands on what is asked while this process knows nothing of the cluster."""
+        """``place`` is held for who asks while he is answered; ``passing`` hands on what is asked while this
+        process knows nothing of the cluster.
+        """
         self._answers = answers
         self._packer = packer
         self._caller = caller
+        self._place = place
         self._passing = passing
         self._streams = Streams()
 
@@ -42,23 +47,29 @@ class LiveRoutes:
     def _handler(self, endpoint: LiveEndpoint) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             caller = await self._caller(request)
-            asked.bounded(request.rel_url.raw_query_string, endpoint.parameters)
-            question = live_asked.read(endpoint, request.query.items())
-            if self._passing is not None and not self._answers.knows:
-                return await self._passing.pass_on(request, streams=endpoint.streams)
-            if endpoint is CLUSTER:
-                seen = await self._answers.frame(question, caller)
-                return await self._packer.json(request, seen.data, version=seen.version)
-            if endpoint is CHANGES:
-                return await self._follow(request, question, caller)
-            return await self._packer.json(request, await self._answers.answer(endpoint, question, caller))
+            with self._place(caller.asker):
+                return await self._answered(endpoint, request, caller)
 
         return handle
+
+    async def _answered(
+        self, endpoint: LiveEndpoint, request: web.Request, caller: Caller
+    ) -> web.StreamResponse:
+        asked.bounded(request.rel_url.raw_query_string, endpoint.parameters)
+        question = live_asked.read(endpoint, request.query.items())
+        if self._passing is not None and not self._answers.knows:
+            return await self._passing.pass_on(request, streams=endpoint.streams)
+        if endpoint is CLUSTER:
+            seen = await self._answers.frame(question, caller)
+            return await self._packer.json(request, seen.data, version=seen.version)
+        if endpoint is CHANGES:
+            return await self._follow(request, question, caller)
+        return await self._packer.json(request, await self._answers.answer(endpoint, question, caller))
 
     async def _follow(
         self, request: web.Request, question: live_asked.LiveAsked, caller: Caller
     ) -> EventStream:
-        self._streams.check(caller.key)
+        self._streams.check(caller)
         shard, sight = await self._answers.entry(CHANGES, question, caller)
 
         async def still() -> bool:
@@ -67,4 +78,4 @@ class LiveRoutes:
             return (await self._answers.entry(CHANGES, question, known))[1] == sight
 
         changes = self._answers.changes(shard, sight, question.text(VERSION.name))
-        return EventStream(self._streams.place(caller.key), changes, still)
+        return EventStream(self._streams.place(caller), changes, still)

@@ -103,7 +103,9 @@ class HttpServer:
             history=True,
         )
         self._passing = passing
-        self._live = LiveRoutes(answered, self._packer, self._caller, passing=passing)
+        self._live = LiveRoutes(
+            answered, self._packer, self._caller, place=self._guard.place, passing=passing
+        )
 
     async def run(self) -> None:
         """Serve until cancelled.
@@ -161,12 +163,13 @@ class HttpServer:
     def _handler(self, endpoint: Endpoint) -> Handler:
         async def handle(request: web.Request) -> web.Response:
             caller = await self._caller(request)
-            now = self._now()
-            asked.bounded(request.rel_url.raw_query_string)
-            question = asked.read(endpoint, request.query.items(), now=now)
-            return await self._packer.json(
-                request, await self._answers.answer(endpoint, question, caller, now=now)
-            )
+            with self._guard.place(caller.asker):
+                now = self._now()
+                asked.bounded(request.rel_url.raw_query_string)
+                question = asked.read(endpoint, request.query.items(), now=now)
+                return await self._packer.json(
+                    request, await self._answers.answer(endpoint, question, caller, now=now)
+                )
 
         return handle
 
@@ -178,10 +181,11 @@ class HttpServer:
 
     async def _describe(self, request: web.Request) -> web.Response:
         """Not without a token either: an answer must not cost more than the question of a stranger."""
-        await self._caller(request)
-        asked.bounded(request.rel_url.raw_query_string)
-        asked.none(request.query.items())
-        return await self._packer.json(request, _description(), version=_DESCRIPTION)
+        caller = await self._caller(request)
+        with self._guard.place(caller.asker):
+            asked.bounded(request.rel_url.raw_query_string)
+            asked.none(request.query.items())
+            return await self._packer.json(request, _description(), version=_DESCRIPTION)
 
     async def _caller(self, request: web.Request) -> Caller:
         """Who asks.

@@ -10,11 +10,13 @@ from typing import Final
 
 from aiohttp import web
 
+from kai_insight.http.access import Caller
 from kai_insight.http.problems import Problem, Trouble
 
-#: Streams that are open at once, and those of one who asks.
+#: Streams that are open at once, those of one user, and those of all service accounts of a namespace.
 MOST_STREAMS: Final = 200
 MOST_OF_ONE: Final = 20
+MOST_OF_NAMESPACE: Final = MOST_STREAMS // 3
 #: Whether somebody still may see what he is told is looked at so often.
 RECHECK_SECONDS: Final = 30.0
 #: Who takes nothing for so long is not written to any more.
@@ -28,30 +30,36 @@ class Streams:
     """The places that there are."""
 
     def __init__(self) -> None:
-        self._open: Counter[bytes] = Counter()
+        self._open = 0
+        self._of: Counter[str] = Counter()
 
-    def check(self, key: bytes) -> None:
-        """See to it that there is one for who is known by this key.
+    def check(self, caller: Caller) -> None:
+        """See to it that there is one for who asks.
 
         Raises:
             Problem: there is none (503).
         """
-        if self._open.total() >= MOST_STREAMS or self._open[key] >= MOST_OF_ONE:
+        own, of_all = self._of[caller.user], self._of[caller.asker]
+        if self._open >= MOST_STREAMS or own >= MOST_OF_ONE or of_all >= MOST_OF_NAMESPACE:
             raise Problem(
                 Trouble.BUSY,
                 f"{MOST_STREAMS} streams are open, or {MOST_OF_ONE} of yours; close some, or ask again later",
             )
 
     @contextmanager
-    def place(self, key: bytes) -> Iterator[None]:
+    def place(self, caller: Caller) -> Iterator[None]:
         """Take one of them."""
-        self._open[key] += 1
+        of = {caller.user, caller.asker}
+        self._open += 1
+        self._of.update(of)
         try:
             yield
         finally:
-            self._open[key] -= 1
-            if not self._open[key]:
-                del self._open[key]
+            self._open -= 1
+            self._of.subtract(of)
+            for each in of:
+                if not self._of[each]:
+                    del self._of[each]
 
 
 class Streamed(web.StreamResponse):

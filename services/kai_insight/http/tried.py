@@ -21,8 +21,10 @@ from kai.simulate.wording import NoSuchChange, changes_of
 from kai.snapshot.state import ClusterState
 from kai_insight.http import live_endpoints as endpoints
 from kai_insight.http.live_asked import LiveAsked
+from kai_insight.http.live_endpoints import LiveEndpoint
 from kai_insight.http.problems import Problem, Trouble
 from kai_insight.http.spelling import encode
+from kai_insight.http.turns import Turns
 from kai_insight.live import questions
 from kai_insight.live.copies import MOST_WAITING, Copies, TooManyAsk, TooManyPods
 from kai_insight.live.knowledge import Knowledge, Unknown
@@ -30,6 +32,8 @@ from kai_insight.live.shard import Course, LiveShard
 from kai_insight.live.told import ForecastTold, WorkloadTold
 
 T = TypeVar("T")
+#: Of those that may wait so many are of one who asks, a third; he has his others wait for these.
+OF_ONE: Final = MOST_WAITING // 3
 _USUAL_SECONDS: Final = 3600.0
 #: Further ahead nobody looks here.
 MOST_SECONDS: Final = 7 * 86_400.0
@@ -44,8 +48,22 @@ class TriedAnswers:
     def __init__(self, knowledge: Knowledge, copies: Copies) -> None:
         self._knowledge = knowledge
         self._copies = copies
+        self._own = Turns(OF_ONE)
 
-    async def workload(self, asked: LiveAsked, shard: LiveShard, sight: Sight) -> bytes:
+    async def answer(
+        self, endpoint: LiveEndpoint, asked: LiveAsked, shard: LiveShard, sight: Sight, *, asker: str
+    ) -> bytes:
+        """The JSON of an answer to one who asks, who may ask for so much at a time."""
+        async with self._own.of(asker):
+            match endpoint:
+                case endpoints.WORKLOAD:
+                    return await self._workload(asked, shard, sight)
+                case endpoints.FORECAST:
+                    return await self._forecast(asked, shard)
+                case _:
+                    return await self._what_if(asked, shard)
+
+    async def _workload(self, asked: LiveAsked, shard: LiveShard, sight: Sight) -> bytes:
         """Why it is where it is, and its pods."""
         key = _key(asked)
         answer, reason = None, ""
@@ -73,9 +91,8 @@ class TriedAnswers:
 
         return await shard.look(told)
 
-    async def forecast(self, asked: LiveAsked, shard: LiveShard, sight: Sight) -> bytes:
+    async def _forecast(self, asked: LiveAsked, shard: LiveShard) -> bytes:
         """When it starts, where it does so by itself."""
-        del sight
         key = _key(asked)
         try:
             runs = await self._knowledge.runs()
@@ -93,16 +110,15 @@ class TriedAnswers:
         told = msgspec.to_builtins(msgspec.structs.replace(found.forecast, basis=basis))
         return encode(ForecastTold(forecast=told, reason=""))
 
-    async def what_if(self, asked: LiveAsked, shard: LiveShard, sight: Sight) -> bytes:
+    async def _what_if(self, asked: LiveAsked, shard: LiveShard) -> bytes:
         """What would follow from a change that is said in words."""
-        del sight
         words, like = _words(asked)
 
         def changes(state: ClusterState, now: float) -> list[Change]:
             del now
             return changes_of(state, words, namespace="default", like=like)
 
-        return await self.followed(shard, changes, within=within(asked))
+        return await self._followed(shard, changes, within=within(asked))
 
     async def followed(
         self,
@@ -110,9 +126,19 @@ class TriedAnswers:
         changes: Callable[[ClusterState, float], list[Change]],
         *,
         within: float,
+        asker: str,
     ) -> bytes:
-        """What would follow from changes of a state as of a moment (Unix seconds)."""
+        """What would follow from changes of a state as of a moment (Unix seconds), to one who asks."""
+        async with self._own.of(asker):
+            return await self._followed(shard, changes, within=within)
 
+    async def _followed(
+        self,
+        shard: LiveShard,
+        changes: Callable[[ClusterState, float], list[Change]],
+        *,
+        within: float,
+    ) -> bytes:
         def question(situation: Situation) -> bytes:
             try:
                 return encode(questions.followed(situation, changes, within=within))

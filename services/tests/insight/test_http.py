@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import threading
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -18,6 +19,7 @@ from kai.runtime import certificates
 from kai_insight.http import answers, guard
 from kai_insight.http.endpoints import ENDPOINTS, OPENAPI
 from kai_insight.http.live_endpoints import LIVE_ENDPOINTS
+from kai_insight.http.store import AskedStore
 from kai_insight.service import InsightService
 from kai_insight.settings import InsightSettings
 from kai_local.processes.ports import free_ports
@@ -278,6 +280,46 @@ async def test_of_too_many_who_ask_at_once_the_last_are_told_so(town, database, 
         for each in waiting:
             each.cancel()
         await asyncio.wait(waiting)
+
+
+async def test_one_caller_leaves_places_to_others_whatever_tokens_he_has(town, database, store, monkeypatch):
+    """All service accounts of a namespace are one who asks: he may make as many as he likes."""
+    monkeypatch.setattr(guard, "OF_ONE", 2)
+    tokens = [await town.person(name) for name in ("ann", "bob")]
+    await town.allow("ann", POD_GROUPS)
+    await town.allow("bob", POD_GROUPS)
+    go = threading.Event()
+    async with town.insight() as client, asking(database, client) as asked:
+        monkeypatch.setattr(answers, "find", lambda *args, **more: go.wait() and [])
+        calls = [asyncio.create_task(asked.call("/api/v1/runs", tokens[number % 2])) for number in range(3)]
+        async with within("one of them is sent away"):
+            (done, waiting) = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            [refused] = [each.result() for each in done]
+            assert (refused[0], refused[2]["error"]["code"]) == (503, "busy")
+        finally:
+            go.set()
+        assert {(await each)[0] for each in waiting} == {200}
+        assert (await asked.call("/api/v1/runs", tokens[0]))[0] == 200
+
+
+async def test_one_caller_leaves_a_thread_of_the_store_to_others_also_when_he_is_gone():
+    asked, go = AskedStore(), threading.Event()
+    try:
+        his = [asyncio.create_task(asked.ask(go.wait, asker="him")) for _ in range(10)]
+        async with within("the question of another one is answered"):
+            assert await asked.ask(lambda: "told", asker="another") == "told"
+        for each in his:
+            each.cancel()
+        await asyncio.wait(his)
+        his = [asyncio.create_task(asked.ask(go.wait, asker="him")) for _ in range(10)]
+        async with within("it is, though his first ones are still under way"):
+            assert await asked.ask(lambda: "told", asker="another") == "told"
+        go.set()
+        assert await asyncio.gather(*his) == [True] * 10
+    finally:
+        go.set()
+        asked.close()
 
 
 # --- what comes from outside --------------------------------------------------------------------------

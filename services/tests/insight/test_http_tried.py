@@ -1,12 +1,18 @@
 """What is tried on a copy over HTTP: why work waits, when it starts, what would follow from a change."""
 
 import asyncio
+import json
+import threading
 import time
 
 import pytest
 
 from kai.model import names
-from kai_insight.live.copies import Copies, situation_of
+from kai_insight.http import live_endpoints as endpoints
+from kai_insight.http.live_asked import LiveAsked
+from kai_insight.http.tried import TriedAnswers
+from kai_insight.live import questions
+from kai_insight.live.copies import MOST_WAITING, Copies, situation_of
 from kai_insight.live.live import Live
 from libs.tests.engine.builders import NOW, a_job, a_pod
 from libs.tests.history.builders import a_run
@@ -207,6 +213,30 @@ async def test_what_takes_too_long_is_told_so_and_leaves_no_trace(tried, boss, m
 async def test_more_questions_than_that_do_not_wait(tried, boss, monkeypatch):
     monkeypatch.setattr("kai_insight.live.copies.MOST_WAITING", 0)
     assert (await tried.refused("live/what-if", boss, change="drain", target="n"))[:2] == (503, "busy")
+
+
+async def test_one_caller_takes_no_place_of_others_by_asking_more(watched, told, monkeypatch):
+    go, explained = threading.Event(), questions.explained
+    monkeypatch.setattr(questions, "explained", lambda *args: go.wait() and explained(*args))
+    copies = Copies(most_pods=1000)
+    answers = TriedAnswers(told, copies)
+    asked = LiveAsked(texts={"namespace": "default", "name": "large"})
+
+    def ask(asker):
+        return asyncio.create_task(
+            answers.answer(endpoints.WORKLOAD, asked, watched.shard, None, asker=asker)
+        )
+
+    try:
+        his = [ask("him") for _ in range(MOST_WAITING)]
+        others = [ask("another"), ask("third")]
+        await asyncio.sleep(0)
+        assert [each.done() for each in (*his, *others)] == [False] * (MOST_WAITING + 2)
+        go.set()
+        assert all(json.loads(each) for each in await asyncio.gather(*his, *others))
+    finally:
+        go.set()
+        copies.close()
 
 
 async def test_those_who_ask_at_once_share_a_copy(watched, monkeypatch):
