@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import structlog
 
-from kai.history.errors import HistoryError
+from kai.history.errors import STORE_AWAY, HistoryError
 from kai.history.store import Store
 from kai.kube.backoff import Backoff
 from kai_insight.buffer import Buffer
@@ -38,7 +38,8 @@ class StoreState:
     def __init__(self, metrics: InsightMetrics) -> None:
         self._metrics = metrics
         self._answers: bool | None = None
-        #: Why it does not answer; empty while it does.
+        #: That it does not answer, for whoever asks; empty while it does. Where it is, and what it said
+        #: itself, stands in the log only: probes are answered to everybody.
         self.trouble = "the store was not opened yet"
 
     async def asked(self, question: Callable[[], T]) -> T:
@@ -67,7 +68,7 @@ class StoreState:
     def _failed(self, why: str) -> None:
         self._metrics.failures.inc()
         self._metrics.answers.set(0)
-        self.trouble = why
+        self.trouble = STORE_AWAY
         if self._answers is not False:
             _log.warning("the history is not recorded; scheduling is not affected", reason=why)
         self._answers = False

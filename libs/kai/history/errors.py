@@ -6,6 +6,11 @@ HistoryError
 └── SchemaTooNew      a newer version of us has written it
 """
 
+from typing import Final
+
+#: What is said of a store to those who may not know where it is, nor what it says itself.
+STORE_AWAY: Final = "the store of the history does not answer; the log of insight says why"
+
 
 class HistoryError(Exception):
     """Any of those below; the message tells what to do."""

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import structlog
 
-from kai.history.errors import HistoryError
+from kai.history.errors import STORE_AWAY, HistoryError
 from kai_insight.http.problems import Problem, Trouble
 from kai_insight.http.turns import Turns
 
@@ -47,7 +47,7 @@ class AskedStore:
             self._answers = False
             raise Problem(
                 Trouble.STORE_AWAY,
-                "the store of the history does not answer; the log of insight says why. Ask again later",
+                f"{STORE_AWAY}. Ask again later",
             ) from error
         self._answers = True
         return answer

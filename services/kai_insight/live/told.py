@@ -127,7 +127,7 @@ class Forecasts(Told, frozen=True, kw_only=True):
 
 
 class StoreTold(Told, frozen=True, kw_only=True):
-    """Why the store does not answer; empty while it does."""
+    """That the store does not answer, as its log says why; empty while it does."""
 
     trouble: str
 

@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from deadlines import eventually, within
 from kai.history.addresses import open_database
+from kai.history.errors import STORE_AWAY
 from kai.history.questions import Selection, count
 from kai.history.records import Cycle, Run
 from kai.history.sqlite import SqliteDriver
@@ -97,7 +98,7 @@ async def test_a_full_disk_is_told_once_and_costs_nothing_that_waits(writing, di
         await eventually(
             lambda: writing.value("kai_history_store_failures_total"), lambda failures: failures >= 2
         )
-        assert "full" in writing.state.trouble
+        assert writing.state.trouble == STORE_AWAY
         assert writing.value("kai_history_store_up") == 0
         assert writing.cycles() == 0
         disk["pages"] = 1_000_000
@@ -109,6 +110,7 @@ async def test_a_full_disk_is_told_once_and_costs_nothing_that_waits(writing, di
     events = [log["event"] for log in logs]
     assert events.count("the history is not recorded; scheduling is not affected") == 1
     assert events.count("the history is recorded again") == 1
+    assert any("full" in log.get("reason", "") for log in logs)
 
 
 async def test_a_file_that_is_taken_away_is_told_and_in_another_one_all_begins_anew(writing, tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 from deadlines import eventually
 from kai.history.addresses import open_database
+from kai.history.errors import STORE_AWAY
 from kai.history.questions import Selection, find
 from kai.history.recordings import Wanted
 from kai.history.records import Cycle, Decision, QueueState, Run, Taking
@@ -185,7 +186,7 @@ async def test_a_store_that_is_away_is_told_and_costs_only_time(cluster, tmp_pat
     url = f"sqlite:///{folder}/history.db"
     await cluster.node("n1", gpus=2)
     async with cluster.scheduler(), cluster.binder(), insight(cluster, url) as host:
-        trouble = await eventually(host.health.ask, lambda checks: "history.db" in checks.get("store", ""))
+        told = await eventually(host.health.ask, lambda checks: "not answer" in checks.get("store", ""))
         await eventually(
             lambda: host.metrics.get_sample_value("kai_history_store_failures_total"),
             lambda value: value >= 2,
@@ -200,7 +201,7 @@ async def test_a_store_that_is_away_is_told_and_costs_only_time(cluster, tmp_pat
         database = open_database(url)
         await cluster.until(lambda: find(database, Run, Selection(equal={"pod": "early"})))
         database.close()
-    assert "No such file" in trouble["store"]
+    assert told["store"] == STORE_AWAY  # where it is, and what it says itself, is nothing for probes
 
 
 async def test_more_than_waits_for_a_store_is_made_up_for_from_what_there_is(cluster, tmp_path, monkeypatch):
