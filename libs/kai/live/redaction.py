@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import Any, Final
 
 #: ``namespace/name``, or ``namespace/kind/name``.
 _NAMED: Final = re.compile(r"(?<![\w./-])([a-z0-9][-a-z0-9]*)/\w(?:[-\w.]*\w)?(?:/\w(?:[-\w.]*\w)?)?")
 #: What stands there instead.
 SOMEBODY: Final = "somebody's work"
+
+
+def named(text: str) -> Iterator[str]:
+    """What may be a namespace of something that a text names."""
+    return (found[1] for found in _NAMED.finditer(text))
 
 
 def redacted(told: Any, hidden: Container[str]) -> Any:

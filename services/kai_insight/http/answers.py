@@ -7,14 +7,16 @@ else somebody could ask by name what there is where he may not look.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kai.history.databases import Database
 from kai.history.questions import Selection, count, find, namespaces
+from kai.history.records import Decision, Run
 from kai.history.usage import usage
 from kai.kube.resources import POD_GROUPS, QUEUES
+from kai.live.redaction import named, redacted
 from kai_insight.http.access import Access, Caller
 from kai_insight.http.asked import Asked
 from kai_insight.http.endpoints import Endpoint
@@ -50,12 +52,35 @@ class Answers:
         """
         sight = await self._sight(endpoint, asked, caller)
 
-        def look() -> bytes:
-            rows = self._rows(endpoint, asked, sight, now=now)
-            hidden = self._hidden(endpoint, asked, sight)
-            return document(rows, asked.limit, hidden=hidden)
+        def look() -> tuple[Sequence[Any], int]:
+            return self._rows(endpoint, asked, sight, now=now), self._hidden(endpoint, asked, sight)
 
-        return await self._store.ask(look, asker=caller.asker)
+        def told(unseen: Container[str], rows: Sequence[Any], hidden: int) -> bytes:
+            return document(list(_as_told(rows, asked, unseen)), asked.limit, hidden=hidden)
+
+        if endpoint.looks_at is not Decision or await self._access.may_list(caller, POD_GROUPS):
+            return await self._store.ask(lambda: told((), *look()), asker=caller.asker)
+        rows, hidden = await self._store.ask(look, asker=caller.asker)
+        unseen = await self._unseen(rows, caller)
+        return await self._store.ask(lambda: told(unseen, rows, hidden), asker=caller.asker)
+
+    async def _unseen(self, decisions: Sequence[Decision], caller: Caller) -> frozenset[str]:
+        """Namespaces that the messages name, and whose pod groups somebody may not list."""
+        said = {namespace for each in decisions for namespace in named(each.message)}
+
+        def known() -> frozenset[str]:
+            """Not everything with a slash in it is of a namespace."""
+            those = Selection(namespaces=said)
+            return frozenset(
+                name for kind in (Decision, Run) for name in namespaces(self._database, kind, those)
+            )
+
+        if not said:
+            return frozenset()
+        if len(said) > MOST_NAMESPACES:
+            return frozenset(said)
+        there = await self._store.ask(known, asker=caller.asker)
+        return there - await self._access.visible(caller, there)
 
     # --- who may see what ----------------------------------------------------------------------------
     async def _sight(self, endpoint: Endpoint, asked: Asked, caller: Caller) -> Sight:
@@ -104,6 +129,18 @@ class Answers:
             return 0
         selection = Selection(since=asked.since, until=asked.until, namespaces=sight.hidden)
         return count(self._database, endpoint.looks_at, selection)
+
+
+def _as_told(rows: Sequence[Any], asked: Asked, unseen: Container[str]) -> Iterator[Any]:
+    """Rows as somebody may read them; what he is not told he cannot guess by asking for it either."""
+    if not unseen:
+        yield from rows
+        return
+    said = asked.selection.equal.get("message")
+    for each in rows:
+        told = redacted(each.message, unseen)
+        if said is None or told == said:
+            yield replace(each, message=told)
 
 
 def document(rows: Sequence[Any], limit: int, *, hidden: int) -> bytes:

@@ -322,6 +322,22 @@ async def test_one_caller_leaves_a_thread_of_the_store_to_others_also_when_he_is
         asked.close()
 
 
+async def test_messages_of_decisions_name_nothing_of_namespaces_that_somebody_may_not_see(town, store, asked):
+    """Neither are they to be guessed, by asking for the message that names it."""
+    ann, root = await town.person("ann"), await town.person("root")
+    await town.allow("ann", POD_GROUPS, namespace="team")
+    await town.allow("root", POD_GROUPS)
+    message = "0/4 nodes do: what pg-o waited for is given to workload {}"
+    whole = message.format("other/pg-o") + ", and not to team/x"
+    store.add([a_decision("pg-t", message=whole), a_decision("pg-o", namespace="other")])
+    left = message.format("somebody's work") + ", and not to team/x"
+    for named in ({}, {"namespace": "team"}):
+        assert [row["message"] for row in (await asked.rows("decisions", ann, **named))["items"]] == [left]
+    assert (await asked.rows("decisions", ann, message=whole))["items"] == []
+    (row,) = (await asked.rows("decisions", root, message=whole))["items"]
+    assert row["message"] == whole
+
+
 # --- what comes from outside --------------------------------------------------------------------------
 async def test_names_with_markup_are_texts(store, asked, root):
     evil = '<script>alert("1")</script>\u2028\r\nX: y'
