@@ -102,6 +102,7 @@ class Exclusion:
         if not cluster.params.in_pool(group.labels):
             self._groups.apply(group)
             return
+        cluster.elsewhere.pop(key, None)
         cluster.group_objects[key] = group
         if key not in cluster.jobs:
             self._groups.put_job(group)

@@ -11,6 +11,7 @@ from kai.bench.worlds import NOW, a_world
 from kai.engine import Engine
 from kai.model import names
 from kai.model.faults import OutOfBounds
+from kai.model.ids import PodGroupKey
 from kai.snapshot import codec
 from kai.snapshot.resources import CPU, GPU
 from kai.snapshot.state import ClusterState, Kind, StateParams
@@ -51,6 +52,19 @@ def test_a_new_pod_that_cannot_be_taken_in_is_left_out() -> None:
     assert not state.tasks
     assert Engine().run(state, NOW).faults == tuple(state.faults.values())
     assert state.faults[Kind.POD, "default/p"].reason == "InvalidObject"
+
+
+def test_a_group_that_comes_from_another_node_pool_and_cannot_be_taken_in_is_of_this_one() -> None:
+    state = a_quiet_node()
+    group = a_group("new", queue="q")
+    group.metadata.labels = {names.NODE_POOL_LABEL: "another"}
+    offer(state, Kind.POD_GROUP, group)
+    offer(state, Kind.POD, a_pod("p", group="new", gpus=1))
+    offer(state, Kind.POD_GROUP, a_group("new", queue="q", min_member=2**40))
+    offer(state, Kind.POD, a_pod("p", group="new", gpus=1, labels={"app": "x"}))
+    job = state.jobs[PodGroupKey("default/new")]
+    assert job.aside is not None
+    assert not job.elsewhere
 
 
 def test_a_pod_that_waits_is_not_placed_by_what_it_said_before() -> None:
