@@ -21,11 +21,16 @@ def a_queue(
     gpus: float = -1,
     limit: float = -1,
     weight: float = 1,
+    cpu: dict[str, float] | None = None,
+    memory: dict[str, float] | None = None,
     priority: int = 100,
     labels: dict[str, str] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """A queue whose CPU and memory are unlimited; ``spec`` is added to the queue's."""
+    """A queue; ``spec`` is added to the queue's.
+
+    CPU (in millicores) and memory (in 10^6 bytes) are unlimited but for the ``quota`` and ``limit`` given.
+    """
     unlimited = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
     return {
         "apiVersion": "scheduling.run.ai/v2",
@@ -35,8 +40,8 @@ def a_queue(
             **({"parentQueue": parent} if parent else {}),
             "priority": priority,
             "resources": {
-                "cpu": unlimited,
-                "memory": unlimited,
+                "cpu": unlimited | (cpu or {}),
+                "memory": unlimited | (memory or {}),
                 "gpu": {"quota": gpus, "limit": limit, "overQuotaWeight": weight},
             },
             **spec,
@@ -48,11 +53,12 @@ def a_template(
     queue: str,
     *,
     gpus: int = 0,
+    requests: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
     spec: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A pod template for our scheduler; ``spec`` is added to the pod's."""
+    """A pod template for our scheduler; ``spec`` is added to the pod's, ``requests`` to a bit of CPU."""
     limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
     return {
         "metadata": {
@@ -67,7 +73,7 @@ def a_template(
                     "name": "main",
                     "image": "nvidia/cuda",
                     "command": ["sleep", "infinity"],
-                    "resources": {"limits": limits, "requests": {"cpu": "100m"}},
+                    "resources": {"limits": limits, "requests": {"cpu": "100m"} | (requests or {})},
                 }
             ],
             **(spec or {}),

@@ -7,7 +7,7 @@ to be since the API server was down; who performs the plan bears that.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,18 @@ CALM_AFTER = 0.6
 NEW_WORK = "new work: "
 _KUBECTL_SHARE = 0.15
 _NAMESPACES, _LEAVES = 4, 6
+#: To which quotas and limits are changed, by resource: devices, millicores and 10^6 bytes. The smallest have
+#: room for a few pods.
+_QUOTAS = {
+    "gpu": (0, 1, 2, 4, 8),
+    "cpu": (-1, -1, 500, 2000),
+    "memory": (-1, -1, 1500, 4000),
+}
+_LIMITS = {
+    "gpu": (-1, -1, 2, 6, 12),
+    "cpu": (-1, -1, 500, 1500, 4000),
+    "memory": (-1, -1, 1500, 5000),
+}
 #: Processes that are killed, each as often as its weight says.
 PROCESSES = {
     "scheduler": 3,
@@ -139,7 +151,7 @@ class Life:
             (self._end_group, 0.4),
             (self._end_claim, 0.4),
             (self._change_quota, 4),
-            (self._change_limit, 3),
+            (self._change_limit, 5),
             (self._change_minimum_runtime, 1),
             (self._move_queue, 0.8),
             (self._new_queue, 1.5),
@@ -232,7 +244,13 @@ class Life:
             name = self._name("dep")
             self._queues[name] = _Queue(name, "")
             gpus = self._rng.choice([-1, 12, 24])
-            department = a_queue(name, gpus=gpus, limit=self._rng.choice([-1, -1, 24]))
+            department = a_queue(
+                name,
+                gpus=gpus,
+                limit=self._rng.choice([-1, -1, 24]),
+                cpu={"limit": self._rng.choice([-1, -1, 12000])},
+                memory={"limit": self._rng.choice([-1, -1, 16000])},
+            )
             child = self._child(name)
             return "new department with a queue", Put((department, child), self._by_hand())
         return "new queue", Put((self._child(self._rng.choice(parents)),), self._by_hand())
@@ -249,10 +267,18 @@ class Life:
             parent=parent,
             gpus=self._rng.choice([0, 2, 4, 8]),
             limit=self._rng.choice([-1, -1, -1, 8, 12]),
+            cpu={"quota": self._rng.choice([-1, -1, 2000]), "limit": self._rng.choice([-1, -1, 1000, 4000])},
+            memory={
+                "quota": self._rng.choice([-1, -1, 4000]),
+                "limit": self._rng.choice([-1, -1, 2000, 8000]),
+            },
             weight=self._rng.choice([0, 1, 1, 2]),
             priority=self._rng.choice([100, 100, 100, 200]),
             **more,
         )
+
+    def _bounds(self, *, quotas: Sequence[int], limits: Sequence[int]) -> dict[str, float]:
+        return {"quota": self._rng.choice(quotas), "limit": self._rng.choice(limits)}
 
     def _end_queue(self) -> tuple[str, Deed] | None:
         """Delete a queue, also with work in it; its work gets nothing from then on."""
@@ -283,18 +309,17 @@ class Life:
         return f"queue moved: {queue.parent}", Change(a_queue(queue.name), patch, self._by_hand())
 
     def _change_quota(self) -> tuple[str, Deed] | None:
-        quota = self._rng.choice([0, 1, 2, 4, 8])
-        return self._change_gpu("quota", quota)
+        return self._change_amount("quota", _QUOTAS)
 
     def _change_limit(self) -> tuple[str, Deed] | None:
-        limit = self._rng.choice([-1, -1, 2, 6, 12])
-        return self._change_gpu("limit", limit)
+        return self._change_amount("limit", _LIMITS)
 
-    def _change_gpu(self, key: str, amount: int) -> tuple[str, Deed]:
-        queue = a_queue(self._leaf())
-        return f"{key} changed: {amount}", Change(
-            queue, {"spec": {"resources": {"gpu": {key: amount}}}}, self._by_hand()
-        )
+    def _change_amount(self, key: str, amounts: Mapping[str, Sequence[int]]) -> tuple[str, Deed]:
+        """Of one resource of a leaf; a limit may be lowered below what is held."""
+        queue, resource = a_queue(self._leaf()), self._rng.choice(list(amounts))
+        amount = self._rng.choice(amounts[resource])
+        patch = {"spec": {"resources": {resource: {key: amount}}}}
+        return f"{key} changed: {resource} {amount}", Change(queue, patch, self._by_hand())
 
     def _change_minimum_runtime(self) -> tuple[str, Deed] | None:
         runtime = self._rng.choice(["0s", "15s", "1m"])

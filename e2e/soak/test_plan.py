@@ -1,5 +1,6 @@
 """Plans of life: the same by seed, in order, about what is there."""
 
+import pytest
 import yaml
 
 from e2e.soak.actions import Change, Drain, Put, Refuse, Remove, Signal, subject
@@ -63,6 +64,17 @@ def test_every_process_is_killed_and_every_deed_done_in_a_long_life():
         "namespace deleted",
         "probe",
     } <= deeds
+
+
+@pytest.mark.parametrize("resource", ["gpu", "cpu", "memory"])
+def test_of_each_resource_queues_are_limited_and_their_limits_change(resource):
+    actions = plan(seed=1, seconds=LONG)
+    made = [m for a in actions if isinstance(a.deed, Put) for m in a.deed.manifests if m["kind"] == "Queue"]
+    limits = {manifest["spec"]["resources"][resource]["limit"] for manifest in made}
+    assert -1 in limits
+    assert len(limits) > 1
+    for key in ("quota", "limit"):
+        assert any(action.what.startswith(f"{key} changed: {resource} ") for action in actions)
 
 
 def test_every_form_of_work_comes_in_a_long_life():

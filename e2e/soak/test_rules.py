@@ -3,7 +3,16 @@
 import pytest
 
 from e2e.soak.frame import Frame, LogLine, ProcessSample
-from e2e.soak.rules import coverage, groups, latency, placement, processes, queues, remains, telling
+from e2e.soak.rules import (
+    coverage,
+    groups,
+    latency,
+    placement,
+    processes,
+    queues,
+    remains,
+    telling,
+)
 from e2e.soak.rules.latency import Placed
 from kai.model import names
 from kai.model.objects import (
@@ -23,9 +32,23 @@ from kai_local.parts.objects import LocalContainer, LocalPod, LocalPodSpec, Loca
 
 
 # --- what there is -----------------------------------------------------------------------------
-def a_pod(name, *, node="", gpus=0, namespace="ns", group="", phase="Running", reason="", uid="", **meta):
+def a_pod(
+    name,
+    *,
+    node="",
+    gpus=0,
+    requests=None,
+    namespace="ns",
+    group="",
+    phase="Running",
+    reason="",
+    uid="",
+    **meta,
+):
     annotations = dict(meta.pop("annotations", {})) | ({names.POD_GROUP_ANNOTATION: group} if group else {})
-    limits = ResourceRequirements(limits={names.NVIDIA_GPU: str(gpus)} if gpus else {})
+    limits = ResourceRequirements(
+        limits={names.NVIDIA_GPU: str(gpus)} if gpus else {}, requests=dict(requests or {})
+    )
     return LocalPod(
         metadata=ObjectMeta(name=name, namespace=namespace, uid=uid or name, annotations=annotations, **meta),
         spec=LocalPodSpec(node_name=node, containers=[LocalContainer(name="main", resources=limits)]),
@@ -50,11 +73,12 @@ def a_group(name, *, queue="q", min_member=1, **spec):
     return PodGroup(metadata=meta, spec=PodGroupSpec(queue=queue, min_member=min_member, **spec))
 
 
-def a_queue(name, *, parent="", limit=-1, quota=-1):
-    gpu = QueueResource(quota=quota, limit=limit)
+def a_queue(name, *, parent="", limit=-1, quota=-1, of="gpu"):
+    amounts = {each: QueueResource(quota=-1, limit=-1) for each in ("gpu", "cpu", "memory")}
+    amounts[of] = QueueResource(quota=quota, limit=limit)
     return Queue(
         metadata=ObjectMeta(name=name),
-        spec=QueueSpec(parent_queue=parent, resources=QueueResources(gpu=gpu)),
+        spec=QueueSpec(parent_queue=parent, resources=QueueResources(**amounts)),
     )
 
 
@@ -238,17 +262,29 @@ def evicted(pod, action):
 
 
 # --- queues ------------------------------------------------------------------------------------
-def binding(gpus, *queue_objects, group=None, **more):
-    """Before and after a pod is bound beside one that was there."""
-    objects = [*queue_objects, group or a_group("gang"), a_pod("old", node="n", gpus=1, group="gang")]
-    waiting, bound = (a_pod("new", node=node, gpus=gpus, group="gang") for node in ("", "m"))
+def binding(gpus, *queue_objects, group=None, of="gpu", **more):
+    """Before and after a pod is bound beside one of 1: GPUs, cores or 10^9 bytes, whichever it is of."""
+
+    def asking(name, amount, node):
+        if of == "gpu":
+            return a_pod(name, node=node, gpus=amount, group="gang")
+        return a_pod(name, node=node, requests={of: f"{amount}G" if of == "memory" else amount}, group="gang")
+
+    objects = [*queue_objects, group or a_group("gang"), asking("old", 1, "n")]
+    waiting, bound = (asking("new", gpus, node) for node in ("", "m"))
     return a_frame(*objects, waiting, at=99.0, **more), a_frame(*objects, bound, **more)
 
 
-def test_a_queue_gets_no_more_than_its_limit_nor_than_that_of_one_above_it():
-    assert not rules_of(queues.limits_are_kept(*binding(1, a_queue("q", limit=2))))
-    assert rules_of(queues.limits_are_kept(*binding(2, a_queue("q", limit=2)))) == ["queue over its limit"]
-    above = binding(2, a_queue("q", parent="top"), a_queue("top", limit=2))
+#: Two of what a queue is asked for in :func:`binding`, as queues count it.
+TWO = pytest.mark.parametrize(("of", "two"), [("gpu", 2), ("cpu", 2000), ("memory", 2000)])
+
+
+@TWO
+def test_a_queue_gets_no_more_than_its_limit_nor_than_that_of_one_above_it(of, two):
+    limited = a_queue("q", limit=two, of=of)
+    assert not rules_of(queues.limits_are_kept(*binding(1, limited, of=of)))
+    assert rules_of(queues.limits_are_kept(*binding(2, limited, of=of))) == ["queue over its limit"]
+    above = binding(2, a_queue("q", parent="top"), a_queue("top", limit=two, of=of), of=of)
     assert [breach.subject for breach in queues.limits_are_kept(*above)] == ["Queue top"]
 
 
@@ -257,16 +293,37 @@ def test_a_queue_that_is_over_a_lowered_limit_is_none_while_it_gets_nothing():
     assert not rules_of(queues.limits_are_kept(after, after))
 
 
+@TWO
+def test_a_queue_that_is_over_a_lowered_limit_may_get_what_that_is_not_about(of, two):
+    other = "cpu" if of == "gpu" else "gpu"
+    over = [a_pod("big", node="n", gpus=9, requests={"cpu": "9", "memory": "9G"}, group="gang")]
+    before, after = binding(1, a_queue("q", limit=two, of=of), of=other)
+    before, after = (a_frame(*_all_of(frame), *over, at=frame.at) for frame in (before, after))
+    assert not rules_of(queues.limits_are_kept(before, after))
+
+
+def _all_of(frame):
+    return (*frame.pods.values(), *frame.queues.values(), *frame.groups.values(), *frame.nodes.values())
+
+
 def test_what_was_decided_before_a_limit_was_lowered_may_still_come():
     states = binding(2, a_queue("q", limit=2), changed={"q": 95.0})
     assert not rules_of(queues.limits_are_kept(*states))
 
 
-def test_work_that_may_not_be_evicted_keeps_to_the_quota():
-    firm = a_group("gang", priority_class_name="build")
-    found = queues.firm_work_keeps_to_quotas(*binding(1, a_queue("q", quota=1), group=firm))
+def test_what_was_decided_before_a_queue_came_under_another_may_still_come():
+    queue_objects = (a_queue("q", parent="top"), a_queue("top", limit=2))
+    assert not rules_of(queues.limits_are_kept(*binding(2, *queue_objects, changed={"q": 95.0})))
+    assert rules_of(queues.limits_are_kept(*binding(2, *queue_objects, changed={"q": 50.0})))
+
+
+@TWO
+def test_work_that_may_not_be_evicted_keeps_to_the_quota(of, two):
+    firm, deserving = a_group("gang", priority_class_name="build"), a_queue("q", quota=two, of=of)
+    found = queues.firm_work_keeps_to_quotas(*binding(2, deserving, group=firm, of=of))
     assert rules_of(found) == ["non-preemptible over quota"]
-    assert not rules_of(queues.firm_work_keeps_to_quotas(*binding(1, a_queue("q", quota=1))))
+    assert not rules_of(queues.firm_work_keeps_to_quotas(*binding(1, deserving, group=firm, of=of)))
+    assert not rules_of(queues.firm_work_keeps_to_quotas(*binding(2, deserving, of=of)))
 
 
 # --- processes ---------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ class Draft:
     queue: str
 
     def template(self, **more: Any) -> dict[str, Any]:
-        """What pods of all forms have in common, drawn: labels, annotations, how long they take to end."""
+        """What pods of all forms have in common, drawn: labels, annotations, requests, how they end."""
         labels, annotations = dict(more.pop("labels", {})), dict(more.pop("annotations", {}))
         if chosen := self.rng.choice(_CLASSES):
             labels.setdefault("priorityClassName", chosen)
@@ -48,6 +48,11 @@ class Draft:
             annotations[_TERMINATE_SECONDS] = str(self.rng.choice([1, 3, 8]))
         if self.rng.random() < 0.1:
             annotations[names.PREEMPTION_DELAY] = self.rng.choice(["5s", "30s"])
+        if self.rng.random() < 0.35:
+            more["requests"] = {
+                "cpu": self.rng.choice(["250m", "1", "2"]),
+                "memory": self.rng.choice(["256Mi", "1Gi", "3Gi"]),
+            }
         return {"labels": labels, "annotations": annotations, **more}
 
     def pod(self, suffix: str = "", **more: Any) -> Json:
