@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 
 from e2e.harness import kai
-from e2e.soak import site
+from e2e.soak import belief, site
 from e2e.soak.frame import Breach, called
 from e2e.soak.journal import Clock
 from e2e.soak.rules.placement import claims_are_held_by_who_has_a_place
@@ -26,10 +26,10 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import KubeError, NotFound
 from kai.model import names
 from kai.model.decisions import CycleResult
-from kai.model.faults import INVALID_OBJECT
-from kai.model.objects import Pod, PodGroup, Queue
-from kai.replay import archive, scene
+from kai.model.objects import Queue
+from kai.replay import archive, circumstances, scene
 from kai.snapshot import codec
+from kai.snapshot.kinds import StateParams
 from kai.wire.clients import connect_scheduler
 from kai.wire.errors import WireError
 from kai_local.box.state import ClusterFiles
@@ -39,6 +39,8 @@ from kai_local.parts.objects import LocalPod
 READY_SECONDS, QUIET_SECONDS, REST_SECONDS, AGREE_SECONDS, CLEAR_SECONDS = 60.0, 8.0, 90.0, 20.0, 60.0
 #: As long as a new leader may need for that.
 HELD_SECONDS = 60.0
+#: To list everything; one that does not answer is asked again.
+READ_SECONDS = 20.0
 LIVED_IN = ("soak-",)
 
 
@@ -161,29 +163,12 @@ class Ending:
         """Where the scheduler's state is another than a list of the objects."""
         where = {"lease_name": names.SCHEDULER_NAME, "namespace": names.NAMESPACE}
         async with connect_scheduler(self.client, **where, tls=None) as scheduler:
-            _, data = await scheduler.snapshot()
-        snapshot = codec.decode(data)
-        pods, groups, queues = await asyncio.gather(
-            self.client.list(resources.PODS, type=Pod),
-            self.client.list(resources.POD_GROUPS, type=PodGroup),
-            self.client.list(resources.QUEUES, type=Queue),
-        )
-        # Failed pods hold nothing and are not watched.
-        known = {_pod(pod) for pod in snapshot.each_pod() if pod.status.phase != "Failed"}
-        true = {_pod(pod) for pod in pods if pod.status.phase != "Failed"}
-        known |= {("PodGroup", group.key, group.spec.queue) for group in snapshot.pod_groups}
-        known |= {("Queue", queue.key, queue.metadata.generation) for queue in snapshot.queues}
-        true |= {("PodGroup", group.key, group.spec.queue) for group in groups}
-        true |= {("Queue", queue.key, queue.metadata.generation) for queue in queues}
-        return [
-            Breach(
-                "state differs from a list",
-                called(str(kind), str(key)),
-                f"{'believed' if (kind, key, *more) in known else 'true'}: {more}",
-            )
-            for kind, key, *more in sorted(known ^ true, key=str)
-            if INVALID_OBJECT not in self.watcher.warned.get(called(str(kind), str(key)), ())
-        ]
+            seen = await scheduler.picture()
+        believed = codec.decode(seen.data)
+        async with asyncio.timeout(READ_SECONDS * Clock.load()):
+            true = await belief.read_anew(self.client, StateParams(**believed.params))
+        faults = circumstances.decode(seen.circumstances).faults
+        return list(belief.differences(believed, faults, true))
 
     # --- what is left --------------------------------------------------------------------------
     async def _clear(self) -> list[Breach]:
@@ -248,10 +233,3 @@ class Ending:
 
 def _key(pod: Any) -> str:
     return f"{pod.namespace}/{pod.name}"
-
-
-def _pod(pod: Pod) -> tuple[object, ...]:
-    """What matters of a pod."""
-    group = pod.annotations.get(names.POD_GROUP_ANNOTATION, "")
-    meta = pod.metadata
-    return "Pod", pod.key, meta.uid, pod.spec.node_name, pod.status.phase, group
