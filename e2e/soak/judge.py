@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from e2e.soak.frame import Breach, Frame, LogLine, ProcessSample
 from e2e.soak.journal import Clock, Journal
 from e2e.soak.plan import NEW_WORK
-from e2e.soak.rules import accounts, constraints, groups, placement, processes, queues
+from e2e.soak.rules import accounts, constraints, groups, placement, processes, queues, scaling
 from e2e.soak.rules.coverage import every_form_of_work_runs
 from e2e.soak.rules.latency import Placed, probes_are_placed_soon
 from e2e.soak.rules.pace import PACE
@@ -43,6 +43,7 @@ STATES: States = (
     (constraints.who_runs_is_not_told_to_wait, 60.0),
     (accounts.groups_are_charged_what_their_pods_hold, 60.0),
     (accounts.queues_are_charged_what_is_in_them, 60.0),
+    (scaling.scaling_pods_stand_for_who_waits, 60.0),
 )
 CHANGES: Changes = (
     placement.nobody_moves,

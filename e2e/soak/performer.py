@@ -42,7 +42,7 @@ _FIELD_MANAGER = "soak"
 _PATIENCE_SECONDS = 25.0
 _AGAIN_SECONDS = 1.0
 _KUBECTL_SECONDS = 30.0
-_AGENTS = ("kai-scheduler", "kai-binder", "kai-pod", "kai-queue")
+_AGENTS = ("kai-scheduler", "kai-binder", "kai-pod", "kai-queue", "kai-node-scale-adjuster")
 _FAULTS = "/kai.local/faults"
 
 

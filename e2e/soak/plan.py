@@ -62,6 +62,7 @@ PROCESSES = {
     "queue-controller": 2,
     "admission": 1,
     "insight": 1,
+    "node-scale-adjuster": 1,
     "redis": 2,
     "apiserver": 1,
 }

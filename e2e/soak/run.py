@@ -33,6 +33,8 @@ from kai_local.box.state import ClusterFiles
 
 #: Longer than any soak.
 RETENTION = "48h"
+#: Usually it is a minute, in which few scaling pods would come and go.
+COOL_DOWN = "5s"
 LOOK_SECONDS, COUNT_SECONDS, SAY_SECONDS = 1.0, 5.0, 20.0
 
 
@@ -45,12 +47,14 @@ class Options(RunOptions):
 
 
 def _flags(options: Options) -> list[str]:
-    """Every plugin that there is takes part, and all cycles are recorded."""
+    """Every plugin and every service that a cluster in a box can run takes part; all cycles are recorded."""
     plugins = [{"name": plugin} for plugin in dict.fromkeys((*DEFAULT_PLUGINS, "numa"))]
     configuration = options.folder / "scheduler.yaml"
     configuration.write_text(yaml.safe_dump({"tiers": [{"plugins": plugins}]}))
     return [
         "--history",
+        "--autoscaling",
+        f"--flag=node-scale-adjuster:cool-down={COOL_DOWN}",
         f"--flag=insight:replay-retention={RETENTION}",
         f"--flag=scheduler:scheduler-conf={configuration}",
         '--flag=binder:plugins={"hamicore": {"enabled": true}}',

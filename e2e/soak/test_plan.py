@@ -5,6 +5,7 @@ import yaml
 
 from e2e.soak.actions import Change, Drain, Put, Refuse, Remove, Signal, subject
 from e2e.soak.plan import CALM_AFTER, PROCESSES, plan
+from kai_local.services.suite import SERVICES
 
 LONG = 1800.0
 
@@ -64,6 +65,11 @@ def test_every_process_is_killed_and_every_deed_done_in_a_long_life():
         "namespace deleted",
         "probe",
     } <= deeds
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_service_that_a_cluster_in_a_box_can_run_is_killed(service):
+    assert any(process.rstrip("-12") == service for process in PROCESSES)
 
 
 @pytest.mark.parametrize("resource", ["gpu", "cpu", "memory"])

@@ -11,6 +11,7 @@ from e2e.soak.rules import (
     processes,
     queues,
     remains,
+    scaling,
     telling,
 )
 from e2e.soak.rules.latency import Placed
@@ -326,6 +327,23 @@ def test_work_that_may_not_be_evicted_keeps_to_the_quota(of, two):
     assert not rules_of(queues.firm_work_keeps_to_quotas(*binding(2, deserving, of=of)))
 
 
+# --- scaling pods ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("cause", "rules"),
+    [
+        (a_pod("half"), []),
+        (a_pod("half", node="n"), ["scaling pod for nobody"]),
+        (a_pod("half", uid="another"), ["scaling pod for nobody"]),
+        (a_pod("other"), ["scaling pod for nobody"]),
+    ],
+    ids=["waits", "has a node", "another of that name", "gone"],
+)
+def test_a_scaling_pod_stands_for_a_pod_that_waits(cause, rules):
+    said = {names.SCALING_FOR: "half ns/half"}
+    pod = a_pod("ns-half", namespace=names.SCALE_ADJUST_NAMESPACE, annotations=said)
+    assert rules_of(scaling.scaling_pods_stand_for_who_waits(a_frame(cause, pod))) == rules
+
+
 # --- processes ---------------------------------------------------------------------------------
 def test_a_process_ends_as_often_as_it_was_killed():
     assert not rules_of(processes.nothing_restarts_by_itself({"scheduler": 2}, {"scheduler": 2}))
@@ -441,6 +459,7 @@ def named(name, namespace="", **meta):
     ("kind", "body", "message"),
     [
         ("Pod", named("gpu-reservation-n", names.RESERVATION_NAMESPACE), "holds a device for nobody"),
+        ("Pod", named("soak-1-half", names.SCALE_ADJUST_NAMESPACE), "asks for a node for nobody"),
         ("ConfigMap", named("x", names.RESERVATION_NAMESPACE), "belongs to a pod that is gone"),
         ("Namespace", named("soak-1"), "does not end: it says not why"),
         ("PodGroup", named("g", "soak-1"), "its namespace is to be gone"),

@@ -29,6 +29,8 @@ def _why_left(kind: str, body: Json, namespace: str, prefixes: tuple[str, ...]) 
     meta = body["metadata"]
     if namespace == names.RESERVATION_NAMESPACE and kind == "Pod":
         return "holds a device for nobody"
+    if namespace == names.SCALE_ADJUST_NAMESPACE and kind == "Pod":
+        return "asks for a node for nobody"
     if (
         namespace == names.RESERVATION_NAMESPACE
         and kind == "ConfigMap"
