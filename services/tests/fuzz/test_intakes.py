@@ -2,14 +2,16 @@
 
 import os
 import random
+import sys
 
 import msgspec
 import pytest
 
 from kai.bench.objects import a_node, a_queue, usual_priorities
+from kai.engine import Engine
 from kai.kube.reflector import Removed, Upserted
+from kai.model import names
 from kai.model.dra import ResourceClaim
-from kai.model.faults import OutOfBounds
 from kai.model.objects import Node, Pod, PodGroup, PriorityClass, Queue, Topology
 from kai.snapshot.kinds import Kind
 from kai.snapshot.state import ClusterState
@@ -26,12 +28,17 @@ from kai_queue_controller.queues import QueueBook
 from kai_queue_controller.tree import PodGroupRecord, Workloads, status_patch, totals
 from kai_scheduler.changes import ChangeQueue
 
-from .values import CUSTOM, SCHEMAS, Maker
+from .reviews import swollen
+from .values import CUSTOM, SCHEMAS, Maker, lengthened, places
 
 SEED = int(os.environ.get("KAI_FUZZ_SEED", "0"))
 #: For each intake; they take longer to make than to be taken in.
 OBJECTS = int(os.environ.get("KAI_FUZZ_REVIEWS", "2000")) // 5
 CHECK_EVERY = 40
+#: Kinds that come more often where something is to be decided.
+_MORE = ("Pod",) * 8 + ("PodGroup",) * 4
+#: Of Python for a cycle over some dozens of objects.
+MOST_LINES = 1_000_000
 
 OF_SCHEDULER = {
     "Pod": (Kind.POD, Pod),
@@ -45,7 +52,7 @@ OF_SCHEDULER = {
 
 
 def objects(kinds, *, wrecked=0.4):
-    """Number, kind and body of as many objects as wanted; some are not what their schema wants."""
+    """Number, kind and body of as many objects as wanted; some are not what their schema wants, some huge."""
     for number in range(OBJECTS):
         chance = random.Random(f"{SEED}:object:{number}")
         maker, kind = Maker(chance), chance.choice(kinds)
@@ -54,6 +61,8 @@ def objects(kinds, *, wrecked=0.4):
         meta["uid"] = f"{kind}/{meta['namespace']}/{meta['name']}/{chance.randrange(3)}"
         if chance.random() < wrecked:
             body = maker.wreck(body, chance.choice((1, 1, 2, 4)))
+        if chance.random() < 0.06:
+            body = chance.choice((swollen, lengthened, lengthened))(chance, body)
         # Whatever users write, who an object is the API server knows.
         told = body.get("metadata")
         body["metadata"] = (told if isinstance(told, dict) else {}) | meta
@@ -83,30 +92,104 @@ class Findings(list):
         assert not self, f"{len(self)} of {OBJECTS}:\n" + "\n".join(self[:10])
 
 
-def test_the_scheduler_takes_in_all_but_what_is_out_of_bounds_and_stays_consistent():
-    state, wrong = a_state(), Findings()
-    for number, chance, kind, body in objects(tuple(OF_SCHEDULER)):
+def test_the_scheduler_takes_in_all_but_what_is_out_of_bounds_and_decides_about_all_that_it_took_in():
+    state, engine, wrong = a_state(), Engine(contained=True), Findings()
+    for number, chance, kind, body in objects((*OF_SCHEDULER, *_MORE)):
         which, struct = OF_SCHEDULER[kind]
+        if kind in _MODERATE and chance.random() < 0.8:
+            _MODERATE[kind](chance, body)
         obj = taken(body, struct)
-        if obj is None:
-            continue
         try:
             if chance.random() < 0.1:
                 state.remove(which, identity(body)[0])
-            else:
-                state.apply(which, obj)
-        except OutOfBounds:
-            pass
+            elif obj is not None:
+                state.take(which, obj)
         except Exception as error:  # noqa: BLE001 (of any kind, it is what is looked for)
             wrong.of(number, kind, body, error)
         if number % CHECK_EVERY == 0:
             try:
                 state.check()
-            except AssertionError as error:
+                decide(state, engine, chance, now=float(number))
+                state.check()
+            except Exception as error:  # noqa: BLE001 (of any kind, it is what is looked for)
                 wrong.of(number, kind, body, error)
-                state = a_state()
+                state, engine = a_state(), Engine(contained=True)
     state.check()
     wrong.none()
+
+
+def moderate_pod(chance, body):
+    """Let a pod ask for what nodes have, and wait, whatever else it says: else next to none is taken in."""
+    spec, meta = body.get("spec"), body["metadata"]
+    if not isinstance(spec, dict):
+        return
+    number = chance.randrange(6)
+    meta["name"], meta["uid"] = f"{meta['name']}-{number}", f"{meta['uid']}/{number}"
+    group = {names.POD_GROUP_ANNOTATION: chance.choice(("a", "b", "c", "g", "p"))}
+    meta["annotations"] = group | ({names.GPU_FRACTION: "0.5"} if chance.random() < 0.3 else {})
+    meta["labels"] = {names.QUEUE_LABEL: "team-a"}
+    for key in ("nodeName", "schedulingGates", "resources", "overhead"):
+        if chance.random() < 0.9:
+            spec.pop(key, None)
+    if chance.random() < 0.9:
+        body.pop("status", None)
+    for key in ("containers", "initContainers"):
+        for container in spec.get(key) if isinstance(spec.get(key), list) else ():
+            if isinstance(container, dict):
+                asked = {"cpu": chance.choice(("1m", "1", "2")), "memory": chance.choice(("1Mi", "1Gi"))}
+                container["resources"] = {"requests": asked}
+    for holder, key in list(places(spec)):
+        if key in ("maxSkew", "minDomains", "weight"):
+            holder[key] = chance.choice((1, 2, 100))
+
+
+def moderate_group(chance, body):
+    """Let a pod group need as many pods as there may be, and have a queue."""
+    if isinstance(spec := body.get("spec"), dict):
+        spec |= {"minMember": chance.choice((0, 1, 2)), "queue": chance.choice(("team-a", "team-b"))}
+        for key in ("subGroups", "minSubGroup", "topologyConstraint", "schedulingBackoff"):
+            if chance.random() < 0.7:
+                spec.pop(key, None)
+        body["metadata"].pop("labels", None)
+
+
+_MODERATE = {"Pod": moderate_pod, "PodGroup": moderate_group}
+
+
+def decide(state, engine, chance, *, now):
+    """A cycle over all that was taken in, in which nothing may fail; some of what it decides is carried out.
+
+    Half of the time the queues that most groups name are as they should be, so that there is more to decide.
+    """
+    if chance.random() < 0.5:
+        for queue in queues():
+            state.apply(Kind.QUEUE, queue)
+    with Work() as work:
+        result = engine.run(state, now)
+    assert not result.setbacks, "\n".join(f"{fault}\n{trace}" for fault, trace in result.setbacks)
+    assert work.lines < MOST_LINES, f"{work.lines} lines were run for {len(state.tasks)} pods"
+    for bind in result.binds:
+        if chance.random() < 0.7:
+            state.bind_done(bind.pod.uid)
+
+
+class Work:
+    """Counts the lines of Python that are run meanwhile: as many on a machine of any speed."""
+
+    def __init__(self):
+        self.lines = 0
+
+    def __enter__(self):
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *failure):
+        sys.settrace(self._before)
+
+    def _trace(self, frame, event, argument):
+        self.lines += event == "line"
+        return self._trace
 
 
 def a_state():
@@ -115,9 +198,13 @@ def a_state():
         state.apply(Kind.PRIORITY_CLASS, each)
     for number in range(3):
         state.apply(Kind.NODE, a_node(f"node-{number}", gpus=8, gpu_memory_mib=80_000))
-    for name, parent in (("org", ""), ("team-a", "org"), ("team-b", "org")):
-        state.apply(Kind.QUEUE, a_queue(name, parent=parent))
+    for queue in queues():
+        state.apply(Kind.QUEUE, queue)
     return state
+
+
+def queues():
+    return [a_queue("org"), a_queue("team-a", parent="org"), a_queue("team-b", parent="org")]
 
 
 def test_the_schedulers_watches_take_in_everything():

@@ -278,10 +278,10 @@ class Maker:
         """A copy with values that its schema does not admit, at random places."""
         body = copy.deepcopy(body)
         for _ in range(times):
-            places = list(_places(body))
-            if not places:
+            found = list(places(body))
+            if not found:
                 break
-            holder, key = self.chance.choice(places)
+            holder, key = self.chance.choice(found)
             self._wreck(holder, key)
         return body
 
@@ -316,10 +316,40 @@ def nested(depth: int, lists: bool) -> Json:
     return value
 
 
-def _places(value: Json, depth: int = 0) -> Any:
+#: A list is made so long at most, and so that an API server would still take the object.
+_LONGEST_LIST = 3000
+_MOST_BYTES = 1_000_000
+
+
+def lengthened(chance: random.Random, body: Json) -> Json:
+    """A copy in which one list says what it says thousands of times, each time with other names."""
+    body = copy.deepcopy(body)
+    lists = [holder[key] for holder, key in places(body) if isinstance(holder[key], list) and holder[key]]
+    if lists:
+        chosen = chance.choice(lists)
+        pattern = chance.choice(chosen)
+        size = len(repr(pattern).encode(errors="replace")) + 8
+        chosen[:] = [_numbered(pattern, number) for number in range(min(_LONGEST_LIST, _MOST_BYTES // size))]
+    return body
+
+
+def _numbered(pattern: Json, number: int) -> Json:
+    """What is like the pattern, and of another name, as lists are merged by names."""
+    if isinstance(pattern, str):
+        return f"{pattern[:50]}{number}"
+    if not isinstance(pattern, dict):
+        return copy.deepcopy(pattern)
+    return {
+        key: f"{value[:50]}{number}" if key in ("name", "key", "uid") and isinstance(value, str) else value
+        for key, value in copy.deepcopy(pattern).items()
+    }
+
+
+def places(value: Json, depth: int = 0) -> Any:
+    """Each place in a document, as what holds it and by which key."""
     if depth > 12:
         return
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in list(items):
         yield value, key
-        yield from _places(child, depth + 1)
+        yield from places(child, depth + 1)
