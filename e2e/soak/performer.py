@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import json
 import os
 import signal
 import time
@@ -176,7 +177,8 @@ class Performer:
         resource, namespace = await self._resource(manifest)
         noun = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         where = ("-n", namespace) if namespace else ()
-        what = ("--type=merge", "-p", yaml.safe_dump(patch, default_flow_style=True))
+        # What begins with a brace kubectl sends as it is, so YAML in one line would be refused.
+        what = ("--type=merge", "-p", json.dumps(patch))
         await self._kubectl("patch", noun, manifest["metadata"]["name"], *where, *what)
 
     async def _delete_by_hand(self, manifests: tuple[Json, ...]) -> None:
