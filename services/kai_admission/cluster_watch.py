@@ -7,6 +7,7 @@ cannot be reached is tried again in the background.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import NotFound
 from kai.kube.pace import Pace
 from kai.kube.reflector import Change, Reflector, Removed, Upserted
-from kai.kube.resources import DEVICE_CLASSES, NAMESPACES, NODES, PRIORITY_CLASSES, QUEUES, Resource
+from kai.kube.resources import DEVICE_CLASSES, NAMESPACES, NODES, PRIORITY_CLASSES, QUEUES
 from kai.model import names
 from kai.model.dra import DeviceClass
 from kai.model.objects import ApiObject, ApiStruct, Queue, ResourceList
@@ -31,8 +32,6 @@ from kai.model.rules.gpus import is_mig, shared_memory_mib
 from kai_admission.looks import LIVE_READ_SECONDS, Looks
 
 _CONNECT_SECONDS: Final = 30.0
-#: Kinds of which one object is looked for by its name.
-_NAMED: Final = {each.kind: each for each in (QUEUES, PRIORITY_CLASSES)}
 #: Looks at who may use a queue.
 _USE: Final = "use"
 
@@ -142,9 +141,10 @@ class ClusterWatch:
         client, kind, name = self._client, reference.kind, reference.name
         if client is None:
             return False
-        if kind in _NAMED:
-            there = await self._looks.at(kind, name, lambda: _exists(client, _NAMED[kind], name))
-            return there is False
+        if kind == QUEUES.kind:
+            return await self._looks.at(kind, name, lambda: _exists(_queue(client, name))) is False
+        if kind == PRIORITY_CLASSES.kind:
+            return await self._looks.at(kind, name, lambda: _exists(_priority_class(client, name))) is False
         backed = await self._looks.at(DEVICE_CLASSES.kind, "", lambda: _backed(client))
         return backed is not None and name not in backed
 
@@ -238,9 +238,17 @@ class ClusterWatch:
             self._namespaces.pop(change.obj_key, None)
 
 
-async def _exists(client: KubeClient, resource: Resource, name: str) -> bool:
+async def _queue(client: KubeClient, name: str) -> ApiObject:
+    return await client.get(QUEUES, name, type=ApiObject, deadline=LIVE_READ_SECONDS)
+
+
+async def _priority_class(client: KubeClient, name: str) -> ApiObject:
+    return await client.get(PRIORITY_CLASSES, name, type=ApiObject, deadline=LIVE_READ_SECONDS)
+
+
+async def _exists(answer: Awaitable[ApiObject]) -> bool:
     try:
-        await client.get(resource, name, type=ApiObject, deadline=LIVE_READ_SECONDS)
+        await answer
     except NotFound:
         return False
     return True

@@ -311,7 +311,8 @@ async def test_work_goes_on_without_it_and_goes_back_to_it_with_a_new_password(f
     async with serving(folder, *tls(folder)) as redis:
         port = redis.port
         async with redis.cache() as cache:
-            metrics = PublisherMetrics(CollectorRegistry(), namespace="t")
+            registry = CollectorRegistry()
+            metrics = PublisherMetrics(registry, namespace="t")
             publisher = SessionPublisher(cache, metrics=metrics, failed=[].append)
             running = asyncio.create_task(publisher.run())
             publisher.offer(Publication(version=1, epoch=1, opened_at=0.0))
@@ -319,7 +320,7 @@ async def test_work_goes_on_without_it_and_goes_back_to_it_with_a_new_password(f
             redis.process.terminate()
             await redis.process.wait()
             publisher.offer(Publication(version=2, epoch=1, opened_at=0.0))
-            await eventually(lambda: metrics.up._value.get() == 0)
+            await eventually(lambda: registry.get_sample_value("t_session_cache_up") == 0)
             (folder / "password").write_text("another")
             async with serving(folder, *tls(folder), port=port):
                 await eventually(lambda: metrics.published._value.get() == 2)

@@ -66,7 +66,7 @@ _OTHERS: dict[str, dict[str, object]] = {
 _ELSEWHERE = {
     "metadata": {"name", "uid", "creation_timestamp", "deletion_timestamp"},
     "spec": {"node_name", "scheduler_name", "resource_claims"},
-    "status": {"init_container_statuses", "resources", "allocated_resources"}
+    "status": {"init_container_statuses", "resources", "allocated_resources", "start_time"}
     | {"extended_resource_claim_status"},
 }
 #: What counts for nobody.
