@@ -19,6 +19,7 @@ from e2e.monitoring import Query
 from e2e.third_party import definitions
 from kai.config.plugin_table import DEFAULT_PLUGINS, written_defaults
 from kai.kube.errors import ApiError
+from kai.kube.resources import PODS
 from kai.observe import exposition
 from kai_local.kubelet.nodes import NodeShape
 from kai_local.operators.definitions import a_definition
@@ -264,9 +265,11 @@ async def trouble(cluster, queue, node, namespace, defect):
     await cluster.apply(as_yaml(a_pod(defect.POD, namespace, own)))
     await told("kai_set_aside_total")
     # Where KWOK plays the node, who refuses the pod is not who starts it, and may come second.
-    refused = a_pod("refused", namespace, own, gpus=2, annotations={"kai.local/start-seconds": "10"})
-    refused["spec"]["nodeName"] = where
-    await cluster.apply(as_yaml(refused))
+    slow = {"kai.local/start-seconds": "10"}
+    await cluster.apply(as_yaml(a_pod("refused", namespace, own, gpus=99, annotations=slow)))
+    await cluster.waits(namespace, "refused")
+    binding = {"metadata": {"name": "refused"}, "target": {"kind": "Node", "name": where}}
+    await cluster.client.create_subresource(PODS, "refused", "binding", binding, namespace=namespace)
     await told("kai_node_refusals_total")
     with defect.in_all_cycles():
         await told("kai_cut_off_total")
