@@ -39,12 +39,12 @@ class Unschedulable:
         """The sentence with its exact node counts."""
         if not self.counts:
             return self.sentence
-        # Each node may have a taint of its own: what turns down the most of them is told.
-        told = sorted(self.counts, key=itemgetter(1), reverse=True)[:_TOLD]
-        parts = sorted(f"{number} {short}" for short, number in told)
-        if (more := len(self.counts) - len(told)) > 0:
-            parts.append(f"and {more} more reasons")
-        return f"{self.sentence}: " + ". \n".join(parts)
+        counts, more = self.counts, []
+        if len(counts) > _TOLD:  # each node may have a taint of its own
+            more = [f"and {len(counts) - _TOLD} more reasons"]
+            counts = tuple(sorted(counts, key=itemgetter(1), reverse=True)[:_TOLD])  # of the most nodes
+        parts = sorted(f"{number} {short}" for short, number in counts)
+        return f"{self.sentence}: " + ". \n".join([*parts, *more])
 
 
 @dataclass(slots=True)
