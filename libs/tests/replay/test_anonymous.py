@@ -15,7 +15,8 @@ from kai.replay.anonymous import anonymous
 from kai.replay.anonymous.words import Words
 from kai.replay.archive import Archive, ArchiveError
 from kai.snapshot.state import Kind, StateParams
-from libs.tests.engine.builders import a_node, a_queue, a_single, usual_priorities, world_of
+from kai.snapshot.times import rfc3339
+from libs.tests.engine.builders import a_job, a_node, a_queue, a_single, usual_priorities, world_of
 from libs.tests.engine.random_worlds import WORLDS, fuzz
 
 
@@ -124,6 +125,20 @@ def test_a_claim_still_gets_only_a_volume_that_is_what_it_asks_for(volume, claim
     before = a_file(world)
     after, _ = anonymous(before)
     assert len(decided(before)["binds"]) == len(decided(after)["binds"]) == bound
+
+
+@pytest.mark.parametrize(("minutes", "taken"), [(1, 0), (11, 1)])
+def test_who_has_not_run_for_long_is_still_spared_though_only_its_kubelet_says_since_when(minutes, taken):
+    group, pod = a_job("running", queue="vision", gpus=8, on="n", started=0)
+    pod.status.start_time = rfc3339(NOW - minutes * 60)
+    world = world_of(
+        [a_queue("vision", gpu=4, reclaim_min_runtime="10m"), a_queue("speech", gpu=4)],
+        [usual_priorities(), a_node("n", gpus=8), group, pod],
+        a_job("waiting", queue="speech", gpus=1),
+    )
+    before = a_file(world)
+    after, _ = anonymous(before)
+    assert len(decided(before)["evicts"]) == len(decided(after)["evicts"]) == taken
 
 
 @pytest.mark.parametrize(("owned", "bound"), [(True, 1), (False, 0)])

@@ -31,7 +31,8 @@ _TERMS: Final = frozenset(
 #: Fields whose texts are amounts, where they are such at all.
 _MEASURED: Final = frozenset(
     {
-        *("creationTimestamp", "deletionTimestamp", "preemptionDelay", "stalenessGracePeriod", "value"),
+        *("creationTimestamp", "deletionTimestamp", "startTime", "value"),
+        *("preemptionDelay", "stalenessGracePeriod"),
         *("preemptMinRuntime", "reclaimMinRuntime", "capacity", "allocatable", "available"),
         *("maximumVolumeSize", "portion", "version"),
     }
