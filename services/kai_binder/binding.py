@@ -25,7 +25,7 @@ from kai.model.objects import Node, Pod
 from kai.model.rules.gpu_groups import is_gpu_group_label
 from kai.model.rules.gpu_shares import GPU_CENTI
 from kai.model.rules.taints import REPELLING, untolerated
-from kai_binder.errors import BindError, BindFailed, Refused, Rejected
+from kai_binder.errors import BindError, BindFailed, GivenUp, Refused, Rejected
 from kai_binder.objects import WatchedPod
 from kai_binder.reservations import Reservations, group_labels
 from kai_binder.work import BindPlugin, Work
@@ -400,7 +400,7 @@ def _as_failure(error: errors.KubeError, decision: BindDecision) -> BindError:
         raise error
     if isinstance(error, errors.Forbidden):
         if errors.is_of_terminating(decision.pod.namespace, error):
-            return Rejected(f"the namespace of pod {_key(decision)} is being deleted")
+            return GivenUp(f"the namespace of pod {_key(decision)} is being deleted")
         return Refused(str(error))
     return BindFailed(str(error))
 

@@ -5,7 +5,8 @@
     BindError
     ├── Rejected      not started: the decision is old, late, or about a pod that is gone
     └── BindFailed    tried; ``node_at_fault`` says whether another node might have done
-        └── Refused   the API server does not allow it, at least now
+        ├── Refused   the API server does not allow it, at least now
+        └── GivenUp   the pod's namespace is being deleted
 """
 
 
@@ -27,3 +28,7 @@ class BindFailed(BindError):
 
 class Refused(BindFailed):
     """Nothing was done: we may not. It may pass: an API server that has just started knows no roles yet."""
+
+
+class GivenUp(BindFailed):
+    """It will never be allowed: the pod goes with its namespace. To be undone; nobody needs to hear of it."""

@@ -25,7 +25,7 @@ from kai.kube.workqueue_metrics import ControllerMetrics, ControllerSeries, Work
 from kai.model.decisions import BindDecision
 from kai.wire.decisions import BIND_SECONDS, Assignment, DecisionBatch, InFlight, Result, ResultStatus
 from kai_binder.binding import PodBinder
-from kai_binder.errors import BindFailed, Refused, Rejected
+from kai_binder.errors import BindFailed, GivenUp, Refused, Rejected
 from kai_binder.work import Work
 
 #: How much longer than a bind may take a prepared pod waits for its gang, of which others are prepared later.
@@ -250,15 +250,24 @@ class Executor:
         except Rejected as error:
             return _answer(assignment, ResultStatus.REJECTED, str(error))
         except BindFailed as error:
-            _log.warning("bind failed", pod=_pod(assignment), node=decision.node, reason=str(error))
-            if not execution.dropped:
-                bound_to = await self._binder.undo(decision)
-                if bound_to == decision.node:
-                    return _answer(assignment, ResultStatus.BOUND)
-                if not bound_to:  # by another decision it may be bound elsewhere, and then nothing is amiss
-                    await self._binder.tell_failed(decision, str(error))
-            return _answer(assignment, ResultStatus.FAILED, str(error), node_at_fault=error.node_at_fault)
+            return await self._failed(execution, error)
         return _answer(assignment, ResultStatus.BOUND)
+
+    async def _failed(self, execution: _Execution, error: BindFailed) -> Result:
+        """Undo what was done, and tell of it who has not deleted the pod's namespace."""
+        assignment, decision = execution.assignment, execution.assignment.decision
+        given_up = isinstance(error, GivenUp)
+        say = _log.info if given_up else _log.warning
+        say("bind failed", pod=_pod(assignment), node=decision.node, reason=str(error))
+        if not execution.dropped:
+            bound_to = await self._binder.undo(decision)
+            if bound_to == decision.node:
+                return _answer(assignment, ResultStatus.BOUND)
+            # By another decision it may be bound elsewhere, and then nothing is amiss.
+            if not bound_to and not given_up:
+                await self._binder.tell_failed(decision, str(error))
+        status = ResultStatus.REJECTED if given_up else ResultStatus.FAILED
+        return _answer(assignment, status, str(error), node_at_fault=error.node_at_fault)
 
     async def _prepare(self, execution: _Execution) -> Work | None:
         decision = execution.assignment.decision

@@ -10,7 +10,7 @@ from kai.model.decisions import BindDecision, PodRef, ResourceType
 from kai.model.objects import Pod
 from kai.wire.decisions import BIND_SECONDS, Assignment, DecisionBatch, ResultStatus
 from kai_binder import executor
-from kai_binder.errors import BindFailed, Refused, Rejected
+from kai_binder.errors import BindFailed, GivenUp, Refused, Rejected
 from kai_binder.executor import REFUSED_SECONDS, Executor, Fence
 from kai_binder.work import Work
 
@@ -243,6 +243,13 @@ async def test_a_failure_is_undone_told_and_reported(bench):
     bench.start("p", fraction=True)
     assert await bench.result() == ("p", ResultStatus.FAILED)
     assert bench.binder.log == [("prepared", "p"), ("undone", "p"), ("told", "p")]
+
+
+async def test_what_is_given_up_is_undone_and_told_to_nobody_but_the_scheduler(bench):
+    bench.binder.failure = GivenUp("its namespace goes")
+    bench.start("p")
+    assert await bench.result() == ("p", ResultStatus.REJECTED)
+    assert bench.binder.log == [("binding", "p"), ("undone", "p")]
 
 
 async def test_a_bind_that_turns_out_to_have_been_made_is_no_failure(bench):
