@@ -12,8 +12,8 @@
     ├── AmbiguousOwner         an owner has several owners itself
     └── RefusedPodGroup        the API would not accept the pod group that the rule gives
 
-All of them become a Warning event on the pod, and are tried again with backoff; but for a pod that has its
-group already it is nothing that its owner is gone.
+All of them become a Warning event on the pod, and are tried again with backoff; but a pod that has its group
+already is not told that its owner is gone.
 """
 
 

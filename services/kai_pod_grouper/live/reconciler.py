@@ -271,9 +271,7 @@ class Reconciler:
             outcome = await group_pod(pod, cluster, self._options, adrift=adrift)
         except (ObjectNotFound, OwnerReplaced) as error:
             if not adrift and self._has_group(pod):
-                # Its owner has been deleted, and it goes next, or stays as it is.
-                self._outcomes.labels("left alone").inc()
-                log.debug(str(error), pod=pod.key)
+                self._leave_for_now(pod, error, failed)
             else:
                 self._fail(pod, error, failed)
             return None
@@ -373,6 +371,17 @@ class Reconciler:
         self._failing.discard(pod.key)
         self._doubtful.discard(pod.key)
 
+    def _leave_for_now(self, pod: Pod, error: Exception, failed: list[Pod]) -> None:
+        """It has its group, and something that is read for it is gone: tried again, and told to nobody.
+
+        Most often its owner has been deleted, and it goes next. But it may come back, as what is made anew.
+        """
+        self._outcomes.labels("left alone").inc()
+        log.debug(str(error), pod=pod.key)
+        if pod.metadata.deletion_timestamp is None:
+            self._doubtful.add(pod.key)
+            failed.append(pod)
+
     def _fail(self, pod: Pod, error: Exception, failed: list[Pod]) -> None:
         self._outcomes.labels("failed").inc()
         self._failing.add(pod.key)
@@ -398,7 +407,8 @@ class Reconciler:
             key, Backoff(initial=_FIRST_RETRY_SECONDS, maximum=_LONGEST_RETRY_SECONDS)
         )
         delay = backoff.next()
-        log.info("pods not grouped", workload=key, pods=len(failed), retry_seconds=round(delay, 2))
+        if failing := sum(pod.key in self._failing for pod in failed):
+            log.info("pods not grouped", workload=key, pods=failing, retry_seconds=round(delay, 2))
         return delay
 
 

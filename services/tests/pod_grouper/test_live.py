@@ -411,6 +411,31 @@ async def test_a_workload_that_becomes_smaller_needs_fewer_pods_though_none_is_n
         await grouper.join()
 
 
+async def test_what_is_not_found_for_a_moment_is_read_again_for_pods_that_have_their_group(
+    cluster, monkeypatch
+):
+    """As while an API server begins to serve the kind: the size was never read again."""
+    monkeypatch.setattr(reconciler, "THINNED_SECONDS", 0.0)
+    monkeypatch.setattr(reconciler, "_FIRST_RETRY_SECONDS", 0.01)
+    await cluster.install("kubeflow.org", "v1", "TFJob", "tfjobs")
+    body = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "tf"}}
+    owner = await cluster.create({**body, "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 2}}}})
+    group, clock, registry = f"pg-tf-{owner['metadata']['uid']}", Clock(), CollectorRegistry()
+    async with a_pod_grouper(cluster, clock=clock, registry=registry) as grouper:
+        await cluster.create(*(a_pod(f"tf-{number}", owner=owner) for number in range(2)))
+        await eventually(has_members(cluster, "tf-0", "tf-1"))
+        await grouper.join()
+        tf_jobs = await cluster.client.discover("kubeflow.org/v1", "TFJob")
+        smaller = {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 1}}}}
+        await cluster.client.patch(tf_jobs, "tf", smaller, namespace="default")
+        cluster.fail(verb="get", resource="tfjobs", status=404, count=2)
+        clock.now += FRESH_SECONDS + 1
+        await cluster.client.delete(PODS, "tf-1", namespace="default", grace_seconds=0)
+        await eventually(lambda: cluster.groups(), lambda groups: groups[group]["spec"]["minMember"] == 1)
+        assert registry.get_sample_value("kai_podgrouper_pods_total", {"outcome": "failed"}) is None
+    assert await cluster.warnings() == {}
+
+
 class Clock:
     now = 100.0
 
