@@ -28,10 +28,10 @@ from kai_pod_grouper.objects.pods import Pod, pod_document
 from kai_pod_grouper.settings import PodGrouperSettings
 from kai_pod_grouper.workloads.knative import REVISION_LABEL
 from kai_pod_grouper.workloads.kubeflow import JOB_NAME_LABEL
-from kai_pod_grouper.workloads.leader_worker_set import NAME_LABEL as LEADER_WORKER_SET_LABEL
+from kai_pod_grouper.workloads.leader_worker_set import GROUP_INDEX_LABEL, NAME_LABEL
 
-#: Labels by which rules look for other pods of a workload.
-_INDEXED: Final = (REVISION_LABEL, JOB_NAME_LABEL, LEADER_WORKER_SET_LABEL)
+#: Labels by which rules look for other pods of a workload; what is of one replica is found by two.
+_INDEXED: Final = ((REVISION_LABEL,), (JOB_NAME_LABEL,), (NAME_LABEL, GROUP_INDEX_LABEL))
 _BY_LABEL: Final = "label"
 _BY_UID: Final = "uid in the name"
 _BY_GROUP: Final = "group"
@@ -53,7 +53,15 @@ class ConfigMap(ApiObject):
 
 
 def _label_values(pod: Pod) -> Iterable[str]:
-    return [f"{pod.metadata.namespace}/{key}={pod.labels[key]}" for key in _INDEXED if key in pod.labels]
+    return [
+        _index_value(pod.metadata.namespace, keys, pod.labels)
+        for keys in _INDEXED
+        if all(key in pod.labels for key in keys)
+    ]
+
+
+def _index_value(namespace: str, keys: Iterable[str], labels: Mapping[str, str]) -> str:
+    return f"{namespace}/{','.join(f'{key}={labels[key]}' for key in keys)}"
 
 
 def _group_of(pod: Pod) -> Iterable[str]:
@@ -233,8 +241,8 @@ class LiveCluster:
 
     def pods(self, namespace: str, labels: Mapping[str, str]) -> Iterable[Pod]:
         """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
-        key = next(key for key in _INDEXED if key in labels)
-        found = self._watches.pods.by_index(_BY_LABEL, f"{namespace}/{key}={labels[key]}")
+        keys = next(keys for keys in _INDEXED if labels.keys() >= set(keys))
+        found = self._watches.pods.by_index(_BY_LABEL, _index_value(namespace, keys, labels))
         return [pod for pod in found if labels.items() <= pod.labels.items()]
 
     def pod_group(self, namespace: str, name: str) -> PodGroup | None:

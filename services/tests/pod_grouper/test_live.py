@@ -4,18 +4,22 @@ import asyncio
 from collections import Counter
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from deadlines import eventually
 from kai.kube.client import KubeClient
 from kai.kube.events import EventRecorder
+from kai.kube.reflector import Upserted
 from kai.kube.resources import EVENTS, JOBS, POD_GROUPS, PODS, SERVICES
 from kai_pod_grouper.errors import UnknownKind
 from kai_pod_grouper.grouper import group_pod
 from kai_pod_grouper.live import reconciler
+from kai_pod_grouper.live.cluster import LiveCluster, Watches
 from kai_pod_grouper.live.owner_cache import FRESH_SECONDS, IMPATIENT_SECONDS, OwnerCache
 from kai_pod_grouper.objects.documents import ObjectRef
+from kai_pod_grouper.objects.pods import Pod
 from kai_pod_grouper.service import assemble
 from kai_pod_grouper.settings import PodGrouperSettings
 
@@ -385,6 +389,22 @@ async def test_a_leader_that_must_be_ready_first_is_a_group_of_one_until_there_i
         assert await needs(1)
         await cluster.create(member(1))
         await eventually(lambda: needs(4))
+
+
+def test_the_pods_of_a_replica_are_found_among_those_of_thousands_without_looking_at_all():
+    """Else the leaders of a set, each of which asks for its own, take the square of their number."""
+    index = "leaderworkerset.sigs.k8s.io"
+    watches = Watches(None, PodGrouperSettings())
+    for number in range(100):
+        labels = {f"{index}/name": "vllm", f"{index}/group-index": str(number)}
+        pod = msgspec.convert(a_pod(f"vllm-{number}", labels=labels), Pod)
+        watches.pods(Upserted(pod, False))
+    cluster = LiveCluster(None, watches, None, existing=lambda key: None)
+    looked_at, by_index = [], watches.pods.by_index
+    watches.pods.by_index = lambda *asked: looked_at.extend(by_index(*asked)) or looked_at
+    found = cluster.pods("default", {f"{index}/name": "vllm", f"{index}/group-index": "7"})
+    assert [pod.metadata.name for pod in found] == ["vllm-7"]
+    assert len(looked_at) == 1
 
 
 async def test_a_workload_that_becomes_smaller_needs_fewer_pods_though_none_is_new(cluster):
