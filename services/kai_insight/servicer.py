@@ -17,6 +17,7 @@ from kai.history.questions import MOST_ROWS, Found, find
 from kai.history.recordings import Wanted
 from kai.history.records import Cycle, Decision, QueueState, Run, Taking
 from kai.history.usage import usage
+from kai.wire.errors import MessageTooLarge
 from kai.wire.history_codec import (
     InvalidSelection,
     decode_selection,
@@ -136,6 +137,6 @@ class HistoryServicer(HistoryServiceServicer):
         except InvalidSelection as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             raise
-        except HistoryError as error:
+        except (HistoryError, MessageTooLarge) as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
             raise

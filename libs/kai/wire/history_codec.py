@@ -11,6 +11,7 @@ from kai.history.questions import Found, Selection
 from kai.history.records import Cycle, Decision, QueueState, Run, Taking, columns, texts
 from kai.history.usage import By, Usage
 from kai.wire.channel import MAX_MESSAGE_BYTES
+from kai.wire.errors import MessageTooLarge
 from kai.wire.v1 import history_pb2 as pb
 
 #: What a list takes for an item beside the item.
@@ -62,13 +63,19 @@ def decode_selection(message: pb.Selection, kind: type[Record]) -> Selection:
 
 
 def encode_rows(kind: type[Record], rows: Sequence[Record], *, more: bool) -> Any:
-    """The message with these rows, or as many of the first as it has room for, and that there are more."""
+    """The message with these rows, or as many of the first as it has room for, and that there are more.
+
+    Raises:
+        MessageTooLarge: the first alone takes more, so that whoever asks on would never come past it.
+    """
     call = CALLS[kind]
     told: list[Any] = []
     left = MAX_MESSAGE_BYTES - _FRAME_BYTES
     for row in rows:
         message = call.row(**_said(row))
         left -= message.ByteSize() + _FRAME_BYTES
+        if left < 0 and not told:
+            raise MessageTooLarge(f"a row of {kind.__name__} takes {message.ByteSize() >> 20} MiB")
         if left < 0:
             return call.rows(rows=told, more=True)
         told.append(message)

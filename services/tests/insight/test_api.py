@@ -93,6 +93,14 @@ async def test_of_long_rows_as_many_are_told_as_a_message_has_room_for(database,
     assert more
 
 
+async def test_a_row_that_no_message_has_room_for_is_told_as_such(database, store):
+    """Else nothing is told and that there is more, whatever is asked for next."""
+    store.add([a_decision(at=1, message="x" * (MAX_MESSAGE_BYTES + 1))])
+    async with asking(database) as history:
+        with pytest.raises(PeerUnavailable, match="a row of Decision takes 64 MiB"):
+            await history.find(Decision, Selection())
+
+
 async def test_use_is_added_up(database, store):
     store.add([a_run("a", ended=2, gpus=4), a_run("b", queue="other", namespace="else", ended=1)])
     async with asking(database) as history:
