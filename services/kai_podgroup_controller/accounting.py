@@ -88,7 +88,10 @@ def core_pods(group: WatchedGroup, outcome: PodGroupOutcome | None) -> tuple[str
 def as_far_as_named(
     wanted: PodGroupResources, stored: PodGroupResources | None, *, core: Collection[str] | None
 ) -> PodGroupResources:
-    """The sums where ``core`` is what a status says: of one that it names in part they stay as ``stored``."""
+    """The sums where ``core`` is what a status says: of one that it names in part they stay as ``stored``.
+
+    So they do of one of :data:`MOST_NAMED` pods: nothing tells it from a larger one.
+    """
     if core is None or len(core) < MOST_NAMED or stored is None:
         return wanted
     return msgspec.structs.replace(wanted, allocated_non_preemptible=stored.allocated_non_preemptible)
