@@ -20,7 +20,7 @@ from kai.advice.finding import Reference
 from kai.advice.sizes import amount
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient
-from kai.kube.errors import NotFound
+from kai.kube.errors import KubeError, NotFound
 from kai.kube.pace import Pace
 from kai.kube.reflector import Change, Reflector, Removed, Upserted
 from kai.kube.resources import DEVICE_CLASSES, NAMESPACES, NODES, PRIORITY_CLASSES, QUEUES
@@ -138,9 +138,15 @@ class ClusterWatch:
 
     async def is_missing(self, reference: Reference) -> bool:
         """Whether an object that no watch knows is not there indeed: it may have been made this moment."""
-        client, kind, name = self._client, reference.kind, reference.name
+        client = self._client
         if client is None:
             return False
+        try:
+            return await self._is_missing(client, reference.kind, reference.name)
+        except KubeError:
+            return False
+
+    async def _is_missing(self, client: KubeClient, kind: str, name: str) -> bool:
         if kind == QUEUES.kind:
             return await self._looks.at(kind, name, lambda: _exists(_queue(client, name))) is False
         if kind == PRIORITY_CLASSES.kind:
@@ -151,7 +157,8 @@ class ClusterWatch:
     async def renewed(self, namespace: str, queue: str) -> Facts:
         """What is known now, with this namespace, queue and those above it as the API server has them.
 
-        Of a cluster that cannot be asked, or was asked too often, nothing is known of them.
+        Of an API server that was asked too often, or takes too long, it is what the watches tell. Where it
+        does not answer nothing is known of the cluster.
         """
         client = self._client
         if client is None:
@@ -161,11 +168,14 @@ class ClusterWatch:
             there = client.get(NAMESPACES, namespace, type=ApiObject, deadline=LIVE_READ_SECONDS)
             return await asyncio.gather(there, _lineage(client, queue))
 
-        seen = await self._looks.at(_USE, (namespace, queue), read)
-        if seen is None:
+        try:
+            seen = await self._looks.at(_USE, (namespace, queue), read)
+        except KubeError:
             return self._known
-        found, live = seen
         facts = self.facts()
+        if seen is None:
+            return facts
+        found, live = seen
         queues = {**(facts.queues or {}), **live}
         return replace(
             facts,

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
-from kai.kube.errors import KubeError
+from kai.kube.errors import DeadlineExceeded
 
 #: For a look at an object that a watch does not know (yet), while the API server waits for our answer.
 LIVE_READ_SECONDS: Final = 0.3
-#: Looks of one kind in a row, and how many come to that in a second.
+#: Looks of one kind at once, and how many come to that in a second.
 AT_ONCE: Final = 10
 PER_SECOND: Final = 1.0
 #: How long what was found is told again, where no further look is to be had.
@@ -31,20 +31,23 @@ class Looks:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        #: One for each that is looked for, for as long as somebody waits for it.
+        self._locks: WeakValueDictionary[tuple[str, Hashable], asyncio.Lock] = WeakValueDictionary()
         #: By kind: looks that are left, and as of when.
         self._left: dict[str, tuple[float, float]] = {}
         #: What was found, and when it was looked for.
         self._found: dict[tuple[str, Hashable], tuple[float, Any]] = {}
 
     async def at(self, kind: str, key: Hashable, read: Callable[[], Awaitable[T]]) -> T | None:
-        """What ``read`` gives, or gave to another request meanwhile; None if that is not to be had soon.
+        """What ``read`` gives, or gave to another request meanwhile.
 
-        ``kind`` is one of a few words, each with looks of its own; ``key`` says what is read.
+        None if that is not to be had soon, or nobody can read it. ``kind`` is one of a few words, each with
+        looks of its own; ``key`` says what is read. Whatever else ``read`` raises is raised.
         """
         asked = self._clock()
+        lock = self._locks.setdefault((kind, key), asyncio.Lock())
         try:
-            async with asyncio.timeout(LIVE_READ_SECONDS), self._locks[kind]:
+            async with asyncio.timeout(LIVE_READ_SECONDS), lock:
                 found: T | None
                 began, found = self._found.get((kind, key), (-math.inf, None))
                 if began >= asked:
@@ -55,7 +58,7 @@ class Looks:
                 found = await read()
                 self._remember(kind, key, now, found)
                 return found
-        except (KubeError, ValueError, TimeoutError):
+        except (DeadlineExceeded, ValueError, TimeoutError):
             return None
 
     def _take(self, kind: str, now: float) -> bool:

@@ -2,13 +2,17 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from kai.advice.facts import Facts
 from kai.advice.finding import Reference
-from kai.kube.errors import NotFound
+from kai.kube.errors import NotFound, TransportError
 from kai_admission.cluster_watch import ClusterWatch
-from kai_admission.looks import AT_ONCE, REMEMBERED_SECONDS, Looks
+from kai_admission.looks import AT_ONCE, LIVE_READ_SECONDS, REMEMBERED_SECONDS, Looks
+
+#: What the watches tell.
+WATCHED = Facts(queues={}, namespaces={"ns": {}})
 
 
 class Clock:
@@ -105,3 +109,49 @@ async def test_who_comes_while_a_look_is_under_way_is_not_told_what_it_finds(clo
     go.set()
     assert await asyncio.gather(first, *later) == [clock.now] * 4
     assert seen == [100.0, 100.1]
+
+
+class Slow:
+    """Says of everything what a queue is, after some time."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    async def get(self, resource, name, *, type, deadline):  # noqa: A002 (as the client calls it)
+        await asyncio.sleep(self.seconds)
+        return msgspec.convert({"metadata": {"name": name}}, type)
+
+
+class Away:
+    async def get(self, resource, name, **how):
+        raise TransportError("connection refused")
+
+
+@pytest.fixture
+def judged(watch, monkeypatch):
+    """By what somebody is judged who names a queue, with this API server."""
+    monkeypatch.setattr(watch, "facts", lambda: WATCHED)
+
+    async def judge(client, names):
+        monkeypatch.setattr(watch, "_client", client)
+        return await asyncio.gather(*(watch.renewed("ns", name) for name in names))
+
+    return judge
+
+
+@pytest.mark.looptime
+async def test_who_comes_with_others_is_looked_at_or_judged_by_the_watches(watch, judged):
+    found = await judged(Slow(0.05), [f"q{number}" for number in range(AT_ONCE + 5)])
+    assert [list(known.queues) for known in found[:AT_ONCE]] == [[f"q{number}"] for number in range(AT_ONCE)]
+    assert found[AT_ONCE:] == [WATCHED] * 5
+    assert asyncio.get_running_loop().time() == pytest.approx(0.05)
+    assert not watch._looks._locks
+
+
+@pytest.mark.looptime
+async def test_who_is_looked_at_for_too_long_is_judged_by_the_watches(judged):
+    assert await judged(Slow(LIVE_READ_SECONDS + 0.1), ["q"]) == [WATCHED]
+
+
+async def test_where_no_api_server_answers_nothing_is_known(judged):
+    assert await judged(Away(), ["q"]) == [Facts()]
