@@ -21,22 +21,31 @@ class QueueFaults:
         """A queue's label of this key names its node pool; without a key each is of all."""
         self._label_key = nodepool_label_key
         self._by_shard: dict[str, dict[str, Fault]] = {}
+        #: Queues (by name) that something was wrong with since we began.
+        self._found: set[str] = set()
         #: Node pools whose schedulers have told what is wrong.
         self._told: set[str] = set()
 
     def conditions(self, queue: ObjectMeta, stored: Sequence[Json]) -> list[Json] | None:
         """The conditions of a queue; None if they say so already.
 
-        That nothing is wrong with it only the scheduler of its own node pool knows, since others do not look
-        at all of it: until that has told anything, what it says stands. What is wrong with one that had its
-        name before is nothing to it.
+        What schedulers have told since we began is taken back when none of them says so any more. What a
+        queue said before may be of any: that nothing is wrong with it only the scheduler of its own node pool
+        knows, since others do not look at all of it, and until that has told anything it stands. What is
+        wrong with one that had its name before is nothing to it.
         """
         found = (faults.get(queue.name) for faults in self._by_shard.values())
         own = (fault for fault in found if fault is not None and fault.uid in ("", queue.uid))
         fault = next(own, None)
-        return with_condition(stored, fault) if fault is not None or self._knows(queue) else None
+        known = fault is not None or queue.name in self._found or self._knows(queue)
+        return with_condition(stored, fault) if known else None
+
+    def forget(self, queue: str) -> None:
+        """There is no queue of this name any more."""
+        self._found.discard(queue)
 
     def _knows(self, queue: ObjectMeta) -> bool:
+        """Whether the scheduler of its own node pool has told what is wrong."""
         if not self._label_key:
             return bool(self._told)
         return ((queue.labels or {}).get(self._label_key) or names.DEFAULT_NODE_POOL) in self._told
@@ -51,6 +60,7 @@ class QueueFaults:
         new = {} if update.full else {name: fault for name, fault in old.items() if name not in gone}
         new |= {fault.key: fault for fault in update.faults if fault.kind == _KIND}
         self._by_shard[shard] = new
+        self._found |= new.keys()
         return bool(told) or new != old
 
 

@@ -85,6 +85,8 @@ class Publisher:
             self._changed.set()
 
     def _queue_changed(self, old: Queue | None, new: Queue | None) -> None:
+        if old is not None and new is None:
+            self._faults.forget(old.metadata.name)
         if old is None or new is None or old.spec.parent_queue != new.spec.parent_queue:
             self._accounts.replant()
         elif old.status != new.status:

@@ -257,6 +257,35 @@ async def test_what_a_queue_says_is_taken_back_by_the_scheduler_of_its_own_node_
         assert world.api.objects["team"]["status"]["conditions"] == []
 
 
+async def test_what_schedulers_found_is_taken_back_when_all_of_them_say_so_whosever_the_queue_is(
+    build,
+):
+    """The node pool of a queue need not have a scheduler."""
+    async with World(build, "root") as world:
+        world.queue("team", labels={names.NODE_POOL_LABEL: "nobody"})
+        for shard in ("a", "b"):
+            update = an_update(full=True, node_pool=shard, faults=(a_fault(),))
+            world.publisher.take_faults(shard, update)
+        await asyncio.sleep(60)
+        assert world.api.objects["team"]["status"]["conditions"] == [SHOWN]
+        world.publisher.take_faults("a", an_update(node_pool="a", cured=(("Queue", "team"),)))
+        await asyncio.sleep(60)
+        assert world.api.objects["team"]["status"]["conditions"] == [SHOWN]
+        world.publisher.take_faults("b", an_update(full=True, node_pool="b"))
+        await asyncio.sleep(60)
+    assert world.api.objects["team"]["status"]["conditions"] == []
+
+
+async def test_what_a_scheduler_that_is_gone_found_counts_no_more(build):
+    async with World(build, "team") as world:
+        world.publisher.take_faults("a", an_update(full=True, node_pool="a", faults=(a_fault(),)))
+        await asyncio.sleep(60)
+        assert world.api.objects["team"]["status"]["conditions"] == [SHOWN]
+        world.publisher.take_faults("a", NOTHING)
+        await asyncio.sleep(60)
+    assert world.api.objects["team"]["status"]["conditions"] == []
+
+
 async def test_without_a_label_of_node_pools_every_scheduler_looks_at_every_queue(build):
     async with World(build, nodepool_label_key="") as world:
         world.queue("team", status={"conditions": [SHOWN]})
