@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kai.history.records import AnyRecord, Cycle, Decision, Run, Taking, cut
@@ -43,15 +43,23 @@ class SessionBook:
         put: Callable[[AnyRecord], None],
         run_of: Callable[[str], Run | None],
         evicted: Callable[[str, float], None],
+        now: Callable[[], float],
     ) -> None:
-        """``run_of`` knows the run of a pod (uid); ``evicted`` is told of each pod that is."""
+        """``run_of`` knows the run of a pod (uid); ``evicted`` is told of each pod that is.
+
+        ``now`` gives Unix seconds.
+        """
         self._surroundings = surroundings
         self._put = put
         self._run_of = run_of
         self._evicted = evicted
+        self._now = now
+        #: Epoch and number of the last cycle of each shard.
+        self._last: dict[str, tuple[int, int]] = {}
         #: Of each shard, by pod group (``namespace/name``).
         self._standing: dict[str, dict[str, Standing]] = {}
-        #: That groups are gone which are still there, as far as we have seen: told once that is seen, too.
+        #: That groups are gone which are still there, as far as we have seen. They may be another scheduler's
+        #: now, and we may be late: it is told once they are seen to be gone.
         self._left: dict[str, Decision] = {}
 
     def begin(self, shard: str, decisions: Iterable[Decision]) -> None:
@@ -62,8 +70,9 @@ class SessionBook:
 
     def gone(self, group: str) -> None:
         """A pod group does not exist any more."""
-        if (decision := self._left.pop(group, None)) is not None:
-            self._put(decision)
+        if (left := self._left.pop(group, None)) is not None:
+            epoch, cycle = self._last[left.shard]
+            self._put(replace(left, at=max(left.at, self._now()), epoch=epoch, cycle=cycle))
 
     def take(self, shard: str, update: SessionUpdate) -> None:
         """Take in what the scheduler of a shard publishes.
@@ -71,6 +80,7 @@ class SessionBook:
         It forgets a group that is deleted, and one that is another scheduler's now.
         """
         standing = self._standing.setdefault(shard, {})
+        self._last[shard] = (update.epoch, update.version)
         for group in update.forgotten:  # another one of the name may be told of in the same session
             if standing.pop(group, None) is not None:
                 self._forgotten(shard, update, group)

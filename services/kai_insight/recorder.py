@@ -66,6 +66,7 @@ class Recorder:
             put=put,
             run_of=self._runs.get,
             evicted=lambda uid, at: self._runs.evicted(uid, at=at),
+            now=now,
         )
         self._queues = QueueSampler(interval=settings.queue_interval, put=put, now=now)
         self._reflectors = self._follow()

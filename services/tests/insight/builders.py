@@ -69,6 +69,7 @@ class Seen:
             put=self.put,
             run_of=self.runs.get,
             evicted=lambda uid, moment: self.runs.evicted(uid, at=moment),
+            now=lambda: self.clock,
         )
 
     def put(self, record):

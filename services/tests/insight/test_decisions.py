@@ -87,6 +87,16 @@ def test_a_group_that_is_seen_to_be_gone_after_its_scheduler_said_so_is_gone_onc
     assert stories(begun) == [(1, "Placed", ""), (3, "Gone", "")]
 
 
+def test_a_group_that_left_for_another_scheduler_is_gone_when_it_is_deleted(begun):
+    begun.sessions.take("default", update(1, found(Outcome.PLACED)))
+    begun.sessions.take("default", update(3, forgotten=("team/train",)))
+    begun.sessions.take("default", update(70))
+    begun.clock = NOON + 100
+    begun.group_removed()
+    assert stories(begun) == [(1, "Placed", ""), (100, "Gone", "")]
+    assert begun.of(Decision)[-1].cycle == 70
+
+
 def test_a_group_of_another_node_pool_now_is_not_gone(begun):
     waits = found(Outcome.UNSCHEDULABLE, "OverLimit")
     begun.sessions.take("a", update(1, waits))
