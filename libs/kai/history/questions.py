@@ -104,5 +104,22 @@ def namespaces(
     return [row[0] for row in database.read(work)]
 
 
+def known_namespaces(database: Database, names: Collection[str]) -> frozenset[str]:
+    """Those of these namespaces that have runs or decisions; raises as :func:`find`.
+
+    However much history there is, no more of it is read than one row of each.
+    """
+
+    def has_rows(transaction: Transaction, kind: type[AnyRecord], name: str) -> bool:
+        statement = f"SELECT 1 FROM {kind.table} WHERE namespace = ? LIMIT 1"  # noqa: S608
+        return bool(transaction.rows(statement, (name,)))
+
+    return database.read(
+        lambda transaction: frozenset(
+            name for name in names if any(has_rows(transaction, kind, name) for kind in (Decision, Run))
+        )
+    )
+
+
 def _one_of(column: str, wanted: Collection[str]) -> str:
     return f"{column} IN ({', '.join('?' * len(wanted))})" if wanted else "1 = 0"

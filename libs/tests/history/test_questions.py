@@ -2,8 +2,10 @@
 
 import pytest
 
-from kai.history.questions import Selection, count, find, namespaces
+from kai.history.addresses import open_database
+from kai.history.questions import Selection, count, find, known_namespaces, namespaces
 from kai.history.records import Cycle, Decision, Run, Taking
+from kai.history.store import open_store
 from kai.history.usage import By, usage
 from libs.tests.history.builders import HOUR, NOON, a_cycle, a_decision, a_run, an_eviction
 
@@ -28,6 +30,36 @@ def test_only_certain_namespaces(store):
     assert pods(store, namespaces=[]) == []
     assert count(store.database, Run, Selection(namespaces=["team", "other"])) == 2
     assert namespaces(store.database, Run, Selection()) == ["other", "team"]
+
+
+def test_which_of_some_namespaces_are_known(store):
+    store.add([a_run("a", namespace="team"), a_decision("x", namespace="other")])
+    assert known_namespaces(store.database, ["team", "other", "nobody's"]) == {"team", "other"}
+    assert known_namespaces(store.database, []) == frozenset()
+
+
+def test_how_much_history_there_is_does_not_matter_for_which_namespaces_are_known(tmp_path):
+    store = open_store(open_database(f"sqlite:///{tmp_path / 'history.db'}"))
+    steps = []
+
+    def work():
+        (connection,) = store.database._idle
+        steps.append(0)
+
+        def count():
+            steps[-1] += 1
+
+        connection.set_progress_handler(count, 1)
+        assert known_namespaces(store.database, ["team", "other"]) == {"team", "other"}
+        connection.set_progress_handler(None, 0)
+
+    store.add([a_run("a", namespace="team"), a_decision("x", namespace="other")])
+    work()
+    store.add([a_run(f"a{number}", namespace="team") for number in range(500)])
+    store.add([a_decision(f"x{number}", namespace="other") for number in range(500)])
+    work()
+    assert steps[0] == steps[1]
+    store.database.close()
 
 
 def test_only_what_says_certain_things(store):

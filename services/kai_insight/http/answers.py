@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kai.history.databases import Database
-from kai.history.questions import Selection, count, find, namespaces
-from kai.history.records import Decision, Run
+from kai.history.questions import Selection, count, find, known_namespaces, namespaces
+from kai.history.records import Decision
 from kai.history.usage import usage
 from kai.kube.resources import POD_GROUPS, QUEUES
 from kai.live.redaction import named, redacted
@@ -67,19 +67,12 @@ class Answers:
     async def _unseen(self, decisions: Sequence[Decision], caller: Caller) -> frozenset[str]:
         """Namespaces that the messages name, and whose pod groups somebody may not list."""
         said = {namespace for each in decisions for namespace in named(each.message)}
-
-        def known() -> frozenset[str]:
-            """Not everything with a slash in it is of a namespace."""
-            those = Selection(namespaces=said)
-            return frozenset(
-                name for kind in (Decision, Run) for name in namespaces(self._database, kind, those)
-            )
-
         if not said:
             return frozenset()
         if len(said) > MOST_NAMESPACES:
             return frozenset(said)
-        there = await self._store.ask(known, asker=caller.asker)
+        # Not everything with a slash in it is of a namespace.
+        there = await self._store.ask(lambda: known_namespaces(self._database, said), asker=caller.asker)
         return there - await self._access.visible(caller, there)
 
     # --- who may see what ----------------------------------------------------------------------------
