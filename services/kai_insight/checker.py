@@ -22,13 +22,15 @@ from kai.history.recordings import Entry
 from kai.model.ids import PodGroupKey
 from kai.model.verdicts import GroupVerdict
 from kai.replay.cycles import RecordingError, Replay, read_cycle
+from kai_insight.backlog import bounded
 from kai_insight.examiner import Examiner
 from kai_insight.live.live import Live
 from kai_insight.metrics import ReplayMetrics
 from kai_insight.verdicts import Verdicts
 
 T = TypeVar("T")
-#: Cycles that wait to be looked at; with more, the next base is waited for, which may be larger by itself.
+#: Cycles that wait to be looked at, and bases; with more, the next base is waited for, which may be larger by
+#: itself, and takes the place of earlier ones and their cycles.
 MOST_WAITING_BYTES: Final = 64 << 20
 #: Lines of a difference that the log is told.
 _SHOWN: Final = 10
@@ -95,15 +97,17 @@ class Checker:
     def put(self, entry: Entry) -> None:
         """Have a base, or a cycle, looked at soon."""
         if entry.base:
-            if sum(len(each.data) for each in (*self._waiting, entry)) > MOST_WAITING_BYTES:
-                self._metrics.skipped.inc(sum(not each.base for each in self._waiting))
-                self._waiting.clear()
-                self._size = 0
-        elif self._size > 0 and self._size + len(entry.data) > MOST_WAITING_BYTES:
+            kept, dropped = bounded((*self._waiting, entry), self._shard, most=MOST_WAITING_BYTES)
+            self._waiting = deque(kept)
+            cycles = [len(each.data) for each in dropped if not each.base]
+            self._size -= sum(cycles)
+            self._metrics.skipped.inc(len(cycles))
+            self._news.set()
+            return
+        if self._size > 0 and self._size + len(entry.data) > MOST_WAITING_BYTES:
             self._metrics.skipped.inc()  # the one after it does not follow, and is skipped as well
             return
-        else:
-            self._size += len(entry.data)
+        self._size += len(entry.data)
         self._waiting.append(entry)
         self._news.set()
 

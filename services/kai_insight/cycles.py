@@ -16,6 +16,7 @@ from kai.history.recordings import Entry
 from kai.kube.client import KubeClient
 from kai.wire.cycles import watch_cycles
 from kai.wire.shards import Shard, ShardFollower
+from kai_insight.backlog import bounded
 from kai_insight.checker import Checker, Examination
 from kai_insight.examiner import Examiner
 from kai_insight.live.live import Live
@@ -28,8 +29,8 @@ from kai_insight.writer import StoreState
 BASE_SECONDS: Final = 300.0
 #: How often what is too old is removed.
 HOUSEKEEPING_SECONDS: Final = 60.0
-#: What waits for a store that does not answer. Cycles beyond are not kept; a base, which may be larger by
-#: itself, takes the place of what waits of its shard.
+#: What waits for a store that does not answer: cycles of all shards, and bases of each. Cycles beyond are not
+#: kept; a base, which may be larger by itself, takes the place of earlier ones of its shard and their cycles.
 MOST_WAITING_BYTES: Final = 64 << 20
 
 _log = structlog.get_logger(__name__)
@@ -115,8 +116,6 @@ class CycleRecorder:
     def _keep(self, entry: Entry) -> None:
         if entry.base:
             self._cut_off.discard(entry.shard)
-            if sum(len(each.data) for each in (*self._waiting, entry)) > MOST_WAITING_BYTES:
-                self._drop(entry.shard)
         else:
             no_room = self._size > 0 and self._size + len(entry.data) > MOST_WAITING_BYTES
             if no_room or entry.shard in self._cut_off:
@@ -125,11 +124,12 @@ class CycleRecorder:
                 return
             self._size += len(entry.data)
         self._waiting.append(entry)
+        if entry.base:
+            self._make_room(entry.shard)
 
-    def _drop(self, shard: str) -> None:
-        """Let go of what waits of a shard."""
-        dropped = [each for each in self._waiting if each.shard == shard]
-        self._waiting = [each for each in self._waiting if each.shard != shard]
+    def _make_room(self, shard: str) -> None:
+        """Let go of bases that are too much for a shard, with what follows them."""
+        self._waiting, dropped = bounded(self._waiting, shard, most=MOST_WAITING_BYTES)
         self._size -= _size_of_cycles(dropped)
         self._metrics.lost.inc(sum(not each.base for each in dropped))
 
@@ -144,6 +144,8 @@ class CycleRecorder:
                 await self._state.asked(lambda batch=batch: recordings.add(self._database, batch))  # type: ignore[misc]
             except HistoryError:
                 self._waiting = [*batch, *self._waiting]
+                for shard in {each.shard for each in batch}:
+                    self._make_room(shard)
                 continue
             self._size -= _size_of_cycles(batch)
             self._metrics.recorded.inc(sum(not entry.base for entry in batch))

@@ -95,6 +95,18 @@ async def test_a_base_larger_than_what_may_wait_is_looked_at_with_what_follows(
     await checking.until(2, 0, 1)
 
 
+async def test_a_base_larger_than_what_may_wait_takes_the_place_of_no_cycles_before_it(
+    checking, recording, monkeypatch
+):
+    checking.put(recording.base())
+    checking.put(recording.cycle())
+    await checking.until(1, 0, 0)
+    entries = [recording.cycle(), recording.base(), recording.cycle()]
+    monkeypatch.setattr(checker, "MOST_WAITING_BYTES", len(entries[1].data) - 1)
+    checking.put(*entries)
+    await checking.until(3, 0, 0)
+
+
 async def test_what_another_release_wrote_is_passed_over_and_is_no_difference(checking, recording):
     base, cycle = recording.base(), recording.cycle()
     with capture_logs() as logged:

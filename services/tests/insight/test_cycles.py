@@ -151,6 +151,55 @@ async def test_a_base_larger_than_what_may_wait_takes_the_place_of_what_waits_of
     await running(recorder(replay_check=False), look(), opened)
 
 
+async def test_a_base_takes_the_place_of_no_cycles_that_follow_a_written_one_nor_of_another_shard(
+    scheduler, recorder, registry, monkeypatch
+):
+    recording, opened, written = Recording(), asyncio.Event(), []
+    entries = [recording.cycle(), recording.base(), recording.cycle()]
+    small = [replace(each, shard="elsewhere", data=b"small") for each in entries]
+    told = [*small, *entries, *small]
+    monkeypatch.setattr(cycles, "MOST_WAITING_BYTES", len(entries[1].data) - 1)
+    monkeypatch.setattr(recordings, "add", lambda database, batch: written.extend(batch))
+    for entry in told:
+        scheduler.told.put_nowait(entry)
+
+    async def look():
+        await eventually(scheduler.told.empty)
+        opened.set()
+        await eventually(lambda: written)
+        assert written == told
+        assert registry.get_sample_value("kai_replay_lost_cycles_total") == 0
+
+    await running(recorder(replay_check=False), look(), opened)
+
+
+async def test_of_bases_that_the_store_does_not_take_one_waits_that_is_larger_than_what_may_wait(
+    scheduler, recorder, store, registry, monkeypatch, opened
+):
+    recording, add = Recording(), recordings.add
+    told = [each for _ in range(3) for each in (recording.base(), recording.cycle())]
+    monkeypatch.setattr(cycles, "MOST_WAITING_BYTES", len(told[0].data))
+    asked = []
+
+    def away(database, batch):
+        asked.append(batch)
+        raise StoreUnavailable("it is away")
+
+    monkeypatch.setattr(recordings, "add", away)
+
+    async def look():
+        for entry in told:
+            scheduler.told.put_nowait(entry)
+            tried = len(asked)
+            await eventually(lambda: len(asked), lambda times, tried=tried: times > tried + 1)
+        assert asked[-1] == told[4:]
+        assert registry.get_sample_value("kai_replay_lost_cycles_total") == 2
+        monkeypatch.setattr(recordings, "add", add)
+        await eventually(lambda: kept(store), lambda found: found == [(2, True), (3, False)])
+
+    await running(recorder(replay_check=False), look(), opened)
+
+
 async def test_cycles_are_followed_before_the_store_is_opened_and_kept_from_then_on(
     scheduler, recorder, store, registry
 ):
