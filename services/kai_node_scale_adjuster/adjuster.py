@@ -85,7 +85,7 @@ class Adjuster:
         self._removed_at: dict[str, float] = {}
         #: By uid, the scaling pods that the API server did not let go when it was last asked to.
         self._undeletable: set[str] = set()
-        #: By uid, the pods for which it took no scaling pod when it was last asked to.
+        #: By uid, the pods that wait for which it took no scaling pod when it was last asked to.
         self._refused: set[str] = set()
         #: Why the API server did not do what it was asked of scaling pods last; empty if it did.
         self.refusal = ""
@@ -100,8 +100,9 @@ class Adjuster:
         removals = {removal.scaling.metadata.uid: await self._remove(removal) for removal in wanted.remove}
         self._undeletable = {uid for uid, refusal in removals.items() if refusal}
         creations = {creation.waiting.uid: await self._create(creation) for creation in wanted.create}
-        if creations:
-            self._refused = {uid for uid, refusal in creations.items() if refusal}
+        waiting = {pod.uid for pod in self._cluster.waiting.values()}
+        self._refused = (self._refused - creations.keys()) & waiting
+        self._refused |= {uid for uid, refusal in creations.items() if refusal}
         refused = [*removals.values(), *creations.values()]
         self._metrics.show(self._cluster)
         refused += [await self._mark(pod) for pod in self._unmarked()]

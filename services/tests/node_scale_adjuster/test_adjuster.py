@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from kai.kube.errors import Forbidden
-from kai.kube.reflector import Upserted
+from kai.kube.reflector import Removed, Upserted
 from kai.model import names
 from kai_node_scale_adjuster.adjuster import Adjuster, AdjusterMetrics
 from kai_node_scale_adjuster.adjustment import Rules
@@ -90,3 +90,32 @@ async def test_who_is_refused_a_scaling_pod_keeps_none_from_who_is_not(build, se
     assert (await adjuster.adjust(), server.made) == (30.0, [])
     await adjuster.adjust()
     assert server.made == ["team-second"]
+
+
+async def test_who_was_refused_a_scaling_pod_is_known_after_a_pause_in_which_others_got_some(
+    build, clock, server, cluster, adjuster
+):
+    server.refuses = {"team-first"}
+    for name in ("first", "second"):
+        cluster.pod_sink(Upserted(build.pod(name), old_known=False))
+    await adjuster.adjust()
+    ended = build.scaling(build.waiting("old"), phase="Succeeded", node="n1")
+    cluster.scaling_sink(Upserted(ended, old_known=False))
+    cluster.pod_sink(Upserted(build.pod("p", namespace="other"), old_known=False))
+    await adjuster.adjust()
+    assert server.made == ["other-p"]
+    clock.passed = 60.0
+    await adjuster.adjust()
+    assert server.made == ["other-p", "team-second"]
+
+
+async def test_of_pods_that_wait_no_more_it_is_forgotten_that_they_were_refused(
+    build, server, cluster, adjuster
+):
+    server.refuses = {"team-p"}
+    cluster.pod_sink(Upserted(build.pod("p"), old_known=False))
+    await adjuster.adjust()
+    assert adjuster._refused
+    cluster.pod_sink(Removed("team/p", "uid-p", None))
+    await adjuster.adjust()
+    assert not adjuster._refused
