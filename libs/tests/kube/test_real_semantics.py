@@ -19,7 +19,8 @@ from kai_local.apiserver.serving.server import ApiServer
 
 pytestmark = pytest.mark.integration
 
-FAST = LeaseTimes(duration=2.0, renew_deadline=1.0, retry=0.1)
+#: What does not stop within the rest of a term ends the process, which is that of all tests here.
+FAST = LeaseTimes(duration=600.0, renew_deadline=300.0, retry=0.1)
 
 
 class ConfigMap(ApiObject):
