@@ -22,22 +22,24 @@ def limits_are_kept(before: Frame, now: Frame) -> Iterator[Breach]:
 
     A queue that is over a lowered limit may go on, and take what that limit is not about.
     """
-    for resource, unit in _UNITS.items():
-        for name in _queues_that_got(resource, before, now, firm=False):
-            held, limit = _held(now, name, resource, firm=False), _bound(now, name, resource, "limit")
-            if 0 <= limit < held - _ROUNDING:
-                message = f"{held:g} {unit}, limit {limit:g}"
-                yield Breach("queue over its limit", called("Queue", name), message)
+    for name, held, limit in _over("limit", before, now, firm=False):
+        yield Breach("queue over its limit", called("Queue", name), f"{held}, limit {limit:g}")
 
 
 def firm_work_keeps_to_quotas(before: Frame, now: Frame) -> Iterator[Breach]:
     """No non-preemptible pod is bound over a quota of its queue, or of one above it."""
+    for name, held, quota in _over("quota", before, now, firm=True):
+        message = f"{held} non-preemptible, quota {quota:g}"
+        yield Breach("non-preemptible over quota", called("Queue", name), message)
+
+
+def _over(key: str, before: Frame, now: Frame, *, firm: bool) -> Iterator[tuple[str, str, float]]:
+    """Queues that got more of a resource than their quota or limit: what they hold of it, and that."""
     for resource, unit in _UNITS.items():
-        for name in _queues_that_got(resource, before, now, firm=True):
-            held, quota = _held(now, name, resource, firm=True), _bound(now, name, resource, "quota")
-            if 0 <= quota < held - _ROUNDING:
-                message = f"{held:g} non-preemptible {unit}, quota {quota:g}"
-                yield Breach("non-preemptible over quota", called("Queue", name), message)
+        for name in _queues_that_got(resource, before, now, firm=firm):
+            held, most = _held(now, name, resource, firm=firm), _bound(now, name, resource, key)
+            if 0 <= most < held - _ROUNDING:
+                yield name, f"{held:g} {unit}", most
 
 
 def _queues_that_got(resource: str, before: Frame, now: Frame, *, firm: bool) -> set[str]:

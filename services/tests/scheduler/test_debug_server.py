@@ -17,6 +17,17 @@ def config(*plugins):
     return SchedulerConfig(plugins=tuple(map(PluginOption, plugins)))
 
 
+async def answered(server, path):
+    """Status and text of one answer of a server that is up for it alone."""
+    await server.start()
+    try:
+        url = f"http://127.0.0.1:{server.port}{path}"
+        async with aiohttp.ClientSession() as http, http.get(url) as answer:
+            return answer.status, await answer.text()
+    finally:
+        await server.close()
+
+
 class FailingCore:
     """Fails over every question."""
 
@@ -32,14 +43,9 @@ class FailingCore:
 async def test_a_question_that_fails_is_answered_with_why():
     troubles = Troubles(Counter("cut_off_total", "", ("what",), registry=CollectorRegistry()))
     server = DebugServer(None, FailingCore(), troubles, config=config("reflectjoborder"), params={}, port=0)
-    await server.start()
-    try:
-        url = f"http://127.0.0.1:{server.port}/get-job-order"
-        async with aiohttp.ClientSession() as http, http.get(url) as answer:
-            assert answer.status == 500
-            assert "RecursionError: too deep" in await answer.text()
-    finally:
-        await server.close()
+    status, told = await answered(server, "/get-job-order")
+    assert status == 500
+    assert "RecursionError: too deep" in told
     assert "/get-job-order failed 1 times" in troubles.summary()
 
 
@@ -58,14 +64,9 @@ async def test_the_object_that_a_snapshot_file_fails_over_is_named(monkeypatch):
 
     monkeypatch.setattr(server, "_list", listed)
     monkeypatch.setattr(debug_server, "without_content", shortened)
-    await server.start()
-    try:
-        url = f"http://127.0.0.1:{server.port}/get-snapshot"
-        async with aiohttp.ClientSession() as http, http.get(url) as answer:
-            assert answer.status == 500
-            assert "Node odd: KeyError" in await answer.text()
-    finally:
-        await server.close()
+    status, told = await answered(server, "/get-snapshot")
+    assert status == 500
+    assert "Node odd: KeyError" in told
     assert "last with Node odd: KeyError" in troubles.summary()
 
 
