@@ -34,6 +34,9 @@ _CLIENT_OPTIONS: Final = [
     *LIMITS,
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.enable_retries", 0),
+    # Our peers are pods. A proxy of the environment is one for the world outside, and gRPC would ask it even
+    # for loopback.
+    ("grpc.enable_http_proxy", 0),
     # A peer that comes back is found within seconds, not minutes.
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 5000),

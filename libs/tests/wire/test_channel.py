@@ -1,5 +1,7 @@
 """Servers and channels on loopback: large messages, health, a port in use."""
 
+import asyncio
+
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -83,6 +85,30 @@ async def test_the_health_service_answers():
         request = health_pb2.HealthCheckRequest(service=service)
         answer = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=patience())
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.parametrize("variable", ["grpc_proxy", "https_proxy", "http_proxy"])
+async def test_a_proxy_of_the_environment_is_not_asked_for_the_way_to_a_peer(monkeypatch, variable):
+    """Which is one for the world outside, and cannot reach a pod."""
+    for name in ("grpc_proxy", "https_proxy", "http_proxy", "no_grpc_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    asked = []
+
+    async def refuse(reader, writer):
+        asked.append(await reader.readline())
+        writer.close()
+
+    proxy = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    host, port = proxy.sockets[0].getsockname()
+    monkeypatch.setenv(variable, f"http://{host}:{port}")
+    async with (
+        proxy,
+        serve("127.0.0.1:0", [registering(Snapshots(b"x"))]) as port,
+        open_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        call = SessionServiceStub(channel).GetSnapshot(GetSnapshotRequest(), timeout=patience())
+        assert await join_snapshot(call) == (7, b"x")
+    assert asked == []
 
 
 async def test_a_port_in_use_is_told_with_the_address():
