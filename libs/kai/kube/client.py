@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from types import TracebackType
@@ -202,7 +202,7 @@ class KubeClient:
         type: Any = dict,
         page_size: int = PAGE_SIZE,
         metadata_only: bool = False,
-    ) -> AsyncIterator[Page[Any]]:
+    ) -> AsyncGenerator[Page[Any], None]:
         """The pages of a list; each carries the list's resource version.
 
         With ``metadata_only`` the server leaves everything else out of the objects.

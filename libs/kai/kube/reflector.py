@@ -3,15 +3,16 @@
 A reflector reads the whole list as a watch-list stream (the server sends what exists, then a
 bookmark, then changes), or in pages where the server cannot do that, and watches from there. A
 broken watch is resumed from the last resource version; only where the server no longer has that
-(410), or tells nothing at all from there on, is everything read again, and what vanished in between is
-told as removed.
+(410), has not come to it, or tells nothing at all from there on, is everything read again, and what
+vanished in between is told as removed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -19,7 +20,7 @@ import msgspec
 import structlog
 
 from kai.kube import errors
-from kai.kube.answers import decoder
+from kai.kube.answers import Page, decoder
 from kai.kube.authorities import aiohttp
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient, selector_params
@@ -163,6 +164,9 @@ class Reflector(Generic[T]):
         #: Keys told since the list began, while it is not complete.
         self._listing: set[str] | None = None
         self._resource_version = ""
+        #: The last watch did not last as long as it was asked to: the server may be another one since, or its
+        #: store.
+        self._cut_short = False
         #: The kind is not served: looking for it again is no relist.
         self._absent = False
         #: Since when the server has answered nothing but that we may not see the kind.
@@ -230,6 +234,9 @@ class Reflector(Generic[T]):
 
     async def _follow(self) -> None:
         """Read everything if we must, then watch until the watch ends."""
+        if self._resource_version and self._cut_short and await self._is_behind():
+            await self._pause_after_list()
+            self._resource_version = ""
         if self._resource_version:
             await self._watch({"resourceVersion": self._resource_version})
             return
@@ -266,6 +273,26 @@ class Reflector(Generic[T]):
             return
         await asyncio.sleep(self._after_list.next())
 
+    async def _is_behind(self) -> bool:
+        """Whether the server has yet to come to our version, as where its store was restored from a backup.
+
+        It would take a watch from there, and once there go on as if nothing had been: nobody would tell what
+        was taken back or revived. A list of one object is asked for, which tells the newest version of all.
+        """
+        async with aclosing(self._pages(page_size=1)) as pages:
+            newest = (await anext(pages)).metadata.resource_version
+        if not (newest.isdecimal() and self._resource_version.isdecimal()):
+            return False
+        behind = int(newest) < int(self._resource_version)
+        if behind:
+            _log.warning(
+                "the server's store is older than it was",
+                resource=self.resource.plural,
+                known=self._resource_version,
+                newest=newest,
+            )
+        return behind
+
     def _is_absence(self, error: errors.KubeError) -> bool:
         """Whether there is nothing of the kind for us, and not only at the moment."""
         if not isinstance(error, errors.Forbidden):
@@ -282,20 +309,24 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         self._listing = set()
         version = ""
-        async for page in self._client.pages(
-            self._served_as,
-            namespace=self._namespace,
-            params=self._params,
-            type=msgspec.Raw,
-            page_size=LIST_PAGE_SIZE,
-            metadata_only=self._metadata_only,
-        ):
+        async for page in self._pages(page_size=LIST_PAGE_SIZE):
             version = page.metadata.resource_version
             for raw in page.items or ():
                 self._list_item(raw)
         if not version:
             raise errors.TransportError(f"list {self.resource.plural}: it has no version to watch from")
         self._finish_list(version)
+        self._cut_short = False
+
+    def _pages(self, *, page_size: int) -> AsyncGenerator[Page[msgspec.Raw], None]:
+        return self._client.pages(
+            self._served_as,
+            namespace=self._namespace,
+            params=self._params,
+            type=msgspec.Raw,
+            page_size=page_size,
+            metadata_only=self._metadata_only,
+        )
 
     def _list_item(self, raw: msgspec.Raw) -> None:
         try:
@@ -341,13 +372,16 @@ class Reflector(Generic[T]):
                 raise errors.TransportError(f"watch {self.resource.plural}: ended amid the list")
 
     async def _watch(self, params: dict[str, str]) -> None:
+        clock = asyncio.get_running_loop().time
+        began, seconds = clock(), random.randint(WATCH_SECONDS, 2 * WATCH_SECONDS)  # noqa: S311
         query = {
             **self._params,
             **params,
             "watch": "1",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(random.randint(WATCH_SECONDS, 2 * WATCH_SECONDS)),  # noqa: S311
+            "timeoutSeconds": str(seconds),
         }
+        self._cut_short = True
         events = self._client.metrics.watch_events.labels(self.resource.plural)
         told = 0
         async with self._client.stream(
@@ -371,6 +405,7 @@ class Reflector(Generic[T]):
                     # come. What changed in it before nobody would tell.
                     self._resource_version = ""
                 raise
+        self._cut_short = clock() - began < seconds
         if not told:
             # Keeps us from asking in a loop where a server or proxy ends every watch at once.
             await asyncio.sleep(self._backoff.next())

@@ -165,6 +165,78 @@ async def test_a_watch_that_stays_silent_from_its_beginning_is_read_again_from_a
     assert asked[:3] == [None, "900", None]
 
 
+def a_restored_server(server, answers, *, watch_list):
+    """Whose watch tells of the pod "ghost" at 5000, and goes on from there; its store is of 4003 since."""
+    listed = [event("ADDED", a_pod("stays", version=1)), bookmark(3000, end=True)]
+    before = [event("ADDED", a_pod("ghost", version=5000))]
+    resumed = answers.stream(bookmark(5003), hold=True)
+    restored = {"items": [a_pod("stays", version=1)], "metadata": {"resourceVersion": "4003"}}
+    streamed = [event("ADDED", a_pod("stays", version=1)), bookmark(4003, end=True)]
+
+    async def answer(request):
+        if "watch" not in request.query:
+            return await answers.json(restored)(request)
+        if request.query.get("resourceVersion") == "5000":
+            return await resumed(request)
+        if "resourceVersion" in request.query:
+            return await answers.stream(hold=True)(request)
+        return await answers.stream(*streamed, hold=True)(request)
+
+    first = {"items": [a_pod("stays", version=1)], "metadata": {"resourceVersion": "3000"}}
+    beginning = (
+        [answers.stream(*listed, *before, cut=True)]
+        if watch_list
+        else [answers.json(first), answers.stream(*before, cut=True)]
+    )
+    server.newest = "4003"
+    server.script("GET", PATH, *beginning, answer)
+
+
+@pytest.mark.parametrize("watch_list", [True, False])
+async def test_after_the_server_s_store_was_restored_from_a_backup_everything_is_read_again(
+    client, server, answers, watch_list
+):
+    """Though it takes a watch from our version, and passes it soon: what was undone it never tells."""
+    a_restored_server(server, answers, watch_list=watch_list)
+    async with Following(client, watch_list=watch_list) as following:
+        await following.until("+stays", "synced", "+ghost", "~stays", "-team/ghost?", "synced")
+        assert following.reflector.relists == 1
+    assert {each.query["limit"] for each in server.comparisons} == {"1"}
+    assert "resourceVersion" not in server.comparisons[0].query
+
+
+@pytest.mark.parametrize(("newest", "resumed"), [("8", True), ("7", False), ("a7", True)])
+async def test_versions_are_compared_as_numbers_where_they_are_numbers(
+    client, server, answers, newest, resumed
+):
+    server.newest = newest
+
+    async def again(request):
+        version = request.query.get("resourceVersion", "")
+        went_on = answers.stream(event("ADDED", a_pod(f"from-{version}", version=9)), hold=True)
+        listed = answers.stream(bookmark(7, end=True), hold=True)
+        return await (went_on if version else listed)(request)
+
+    server.script("GET", PATH, answers.stream(bookmark(5, end=True), bookmark(8), cut=True), again)
+    async with Following(client) as following:
+        await following.until("synced", "+from-8" if resumed else "synced")
+
+
+async def test_a_watch_that_lasted_as_long_as_it_was_asked_to_is_resumed_at_once(
+    client, server, answers, monkeypatch
+):
+    monkeypatch.setattr(reflector, "WATCH_SECONDS", 0)
+    server.script(
+        "GET",
+        PATH,
+        answers.stream(bookmark(5, end=True)),
+        answers.stream(event("ADDED", a_pod("a", version=6)), hold=True),
+    )
+    async with Following(client) as following:
+        await following.until("synced", "+a")
+    assert server.comparisons == []
+
+
 @pytest.mark.parametrize("how", ["event", "status"])
 async def test_after_410_everything_is_read_again_and_what_vanished_is_told(client, server, answers, how):
     server.script(
