@@ -34,6 +34,8 @@ if type(asked) == 'table' and asked.err then
 end
 if ARGV[8] ~= '' then
   redis.call('SET', KEYS[5], ARGV[8], 'EX', ARGV[9])
+  -- An earlier term may have left one of the same version, which is no longer there to be removed.
+  redis.call('LREM', KEYS[4], 0, ARGV[2])
   redis.call('LPUSH', KEYS[4], ARGV[2])
   local old = redis.call('LRANGE', KEYS[4], ARGV[10], -1)
   for _, gone in ipairs(old) do

@@ -113,6 +113,19 @@ async def test_only_the_last_three_snapshots_are_kept_and_they_expire(cache):
     assert 0 < await cache.connection.ttl(cache.keys.snapshot(5)) <= 3600
 
 
+@pytest.mark.parametrize("again", [1, 40, 80])
+async def test_a_snapshot_is_kept_though_an_earlier_term_had_one_of_its_version(cache, again):
+    """The versions of each term begin at 1."""
+    for version in (1, 40, 80):
+        await cache.publish(a_publication(version, epoch=20, snapshot=b"old"))
+    await cache.publish(a_publication(again, epoch=21, snapshot=b"new"))
+    assert await cache.snapshot((await cache.head()).snapshot) == b"new"
+    for version in (101, 102):
+        await cache.publish(a_publication(version, epoch=21, snapshot=b"s"))
+    kept = [version for version in (1, 40, 80, 101, 102) if await cache.snapshot(version) is not None]
+    assert kept == [again, 101, 102]
+
+
 async def test_sessions_of_a_shard_that_publishes_no_more_expire(cache):
     for version in (1, 2):
         await cache.publish(a_publication(version))
