@@ -14,15 +14,20 @@ _DECISION: Final = columns(Decision)
 
 
 def position(database: Database, shard: str) -> tuple[int, int] | None:
-    """Epoch and number of the newest cycle of a shard; None if none is known.
+    """Epoch and number of the newest cycle of a shard, of the term that was last; None if none is known.
+
+    Epochs are versions of the API server's store: where that was restored from a backup the last term does
+    not have the greatest.
 
     Raises:
         StoreUnavailable: the database does not answer.
     """
     found = database.read(
         lambda transaction: transaction.rows(
-            "SELECT epoch, cycle FROM kai_cycles WHERE shard = ? ORDER BY epoch DESC, cycle DESC LIMIT 1",
-            (shard,),
+            "SELECT epoch, MAX(cycle) FROM kai_cycles WHERE shard = ? AND epoch = ("
+            "SELECT epoch FROM kai_cycles WHERE shard = ? ORDER BY at DESC, epoch DESC LIMIT 1"
+            ") GROUP BY epoch",
+            (shard, shard),
         )
     )
     return (int(found[0][0]), int(found[0][1])) if found else None

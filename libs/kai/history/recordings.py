@@ -1,4 +1,8 @@
-"""Recorded cycles in the store: bases and the cycles after them (:mod:`kai.replay.cycles`), as bytes."""
+"""Recorded cycles in the store: bases and the cycles after them (:mod:`kai.replay.cycles`), as bytes.
+
+Terms are in order of time. Their epochs are versions of the API server's store, and go back with it where
+that is restored from a backup.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +124,7 @@ def _stretches(database: Database, wanted: Wanted) -> list[tuple[int, int, int]]
             rows = transaction.rows(
                 "SELECT epoch, MIN(number) FROM kai_recordings "
                 "WHERE shard = ? AND version = ? AND base = 0 AND (? = 0 OR epoch = ?) "
-                "GROUP BY epoch ORDER BY epoch DESC LIMIT 1",
+                "GROUP BY epoch ORDER BY MAX(at) DESC, epoch DESC LIMIT 1",
                 (wanted.shard, wanted.version, wanted.epoch, wanted.epoch),
             )
             ends = [(int(epoch), int(number)) for epoch, number in rows]
@@ -132,7 +136,7 @@ def _stretches(database: Database, wanted: Wanted) -> list[tuple[int, int, int]]
         rows = transaction.rows(
             "SELECT epoch, MIN(CASE WHEN base = 0 THEN number END), MIN(number), MAX(number) "
             "FROM kai_recordings WHERE shard = ? AND at >= ? AND at < ? AND (? = 0 OR epoch = ?) "
-            "GROUP BY epoch ORDER BY epoch",
+            "GROUP BY epoch ORDER BY MAX(at), epoch",
             (wanted.shard, wanted.since, min(wanted.until, _END), wanted.epoch, wanted.epoch),
         )
         found = []
@@ -184,14 +188,14 @@ def _obsolete(database: Database, *, before: float, most_bytes: int) -> list[tup
         )
 
     stretches: list[_Stretch] = []
-    newest: dict[str, _Stretch] = {}
     for shard, epoch, number, at, base, length in database.read(work):
         here = stretches[-1] if stretches else None
         if here is None or base or (here.shard, here.epoch) != (shard, epoch):
-            here = newest[shard] = _Stretch(shard=shard, epoch=int(epoch), first=int(number), at=float(at))
+            here = _Stretch(shard=shard, epoch=int(epoch), first=int(number), at=float(at))
             stretches.append(here)
         here.last, here.at, here.size = int(number), max(here.at, float(at)), here.size + int(length)
     stretches.sort(key=lambda each: each.at)
+    newest = {each.shard: each for each in stretches}
     beyond = sum(each.size for each in stretches) - most_bytes
     found = []
     for each in stretches:

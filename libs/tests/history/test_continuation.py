@@ -10,6 +10,13 @@ def test_the_position_is_the_newest_cycle_of_the_newest_leader_of_a_shard(store,
     assert position(database, "default") == (8, 2)
 
 
+def test_the_newest_leader_is_that_of_the_last_cycle_though_epochs_went_back(store, database):
+    """As where the API server's store was restored from a backup: an epoch is a version of it."""
+    store.add([a_cycle(70, epoch=9_000_000, at=1), a_cycle(3, epoch=5_000_000, at=2)])
+    store.add([a_cycle(4, epoch=5_000_000, at=2)])
+    assert position(database, "default") == (5_000_000, 4)
+
+
 def test_groups_stand_as_the_last_word_on_them_says(store, database):
     store.add(
         [

@@ -62,6 +62,28 @@ def test_the_last_term_counts_unless_one_is_named(store):
     assert [{each.epoch for each in recordings.find(store.database, one)} for one in wanted] == [{8}, {7}]
 
 
+def before_and_after_a_restoration():
+    """A term from before the API server's store was restored, and one after it, with a lesser epoch."""
+    return [
+        *(an_entry(number, base=number == 1, epoch=9_000_000) for number in (1, 2, 3)),
+        *(an_entry(number, base=number == 1, epoch=5_000_000, at=100 + number) for number in (1, 2, 3)),
+    ]
+
+
+def test_the_last_term_is_the_last_in_time_though_epochs_went_back(store):
+    recordings.add(store.database, before_and_after_a_restoration())
+    one = recordings.find(store.database, Wanted(shard="default", version=2))
+    assert {each.epoch for each in one} == {5_000_000}
+    everything = recordings.find(store.database, Wanted(shard="default"))
+    assert [each.epoch for each in everything] == [9_000_000] * 3 + [5_000_000] * 3
+
+
+def test_the_last_stretch_in_time_stays_though_epochs_went_back(store):
+    recordings.add(store.database, before_and_after_a_restoration())
+    assert recordings.forget(store.database, before=NOON + 1e6, most_bytes=0) == 3
+    assert {each.epoch for each in recordings.find(store.database, Wanted(shard="default"))} == {5_000_000}
+
+
 def test_all_of_a_time_begins_with_the_base_before_it_whatever_their_number(store):
     many = [an_entry(1, base=True), *map(an_entry, range(2, 203))]
     recordings.add(store.database, many)
