@@ -344,9 +344,9 @@ class GarbageCollector:
 
     async def _empty_definition(self, name: str) -> None:
         """Delete the objects of a definition that is going; nobody's admission is asked about these."""
-        definitions = self._registry.store.collection(crds.KEY)
-        record = definitions.get("", name)
+        record = self._definition_going(name)
         if record is None:
+            self._definitions_going.discard(name)
             return
         spec = record.obj["spec"]
         resource = self._catalogue.get(spec["group"], spec["names"]["plural"])
@@ -358,11 +358,18 @@ class GarbageCollector:
                 self._definitions_going.add(name)
                 return
         self._definitions_going.discard(name)
-        current = definitions.get("", name)
+        current = self._definition_going(name)
         owner = self._catalogue.get(*crds.KEY)
         if current is not None and owner is not None:
-            finalizers = current.obj["metadata"].get("finalizers") or []
+            finalizers = current.obj["metadata"]["finalizers"]
             self._store(owner, current, finalizers=[item for item in finalizers if item != crds.CLEANUP])
+
+    def _definition_going(self, name: str) -> Record | None:
+        """A definition that waits for its objects to go; one that came after it does not."""
+        record = self._registry.store.collection(crds.KEY).get("", name)
+        metadata = record.obj["metadata"] if record is not None else {}
+        going = "deletionTimestamp" in metadata and crds.CLEANUP in (metadata.get("finalizers") or ())
+        return record if going else None
 
 
 def _owner_uids(metadata: Obj) -> list[str]:

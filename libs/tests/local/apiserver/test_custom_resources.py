@@ -134,6 +134,29 @@ async def test_deleting_a_definition_takes_its_objects_along(api):
     await api.gone(WIDGETS)
 
 
+async def test_a_definition_that_was_forced_away_and_comes_again_loses_nothing_to_its_first_end(api):
+    """Its objects outlive it where somebody takes its finalizer away while one of theirs still holds them."""
+    definition, other = f"{CRDS}/widgets.example.com", "/api/v1/namespaces/default/configmaps"
+    await api.post(CRDS, a_definition())
+    held = a_widget("held")
+    await api.post(WIDGETS, {**held, "metadata": {**held["metadata"], "finalizers": ["example.com/hold"]}})
+    await api.post(WIDGETS, a_widget())
+    await api.delete(definition)
+    await api.gone(f"{WIDGETS}/w")
+    await api.patch(definition, {"metadata": {"finalizers": None}})
+    await api.gone(definition)
+    await api.post(CRDS, a_definition())
+    await api.post(WIDGETS, a_widget())
+    for owner in ("first", "second"):
+        child = await api.post(other, {"metadata": {"name": owner}})
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": child["metadata"]["uid"]}
+        await api.post(other, {"metadata": {"name": f"{owner}-child", "ownerReferences": [reference]}})
+        await api.delete(f"{other}/{owner}")
+        # Work is done in turn: once this is gone all that the first deletion asked for is done.
+        await api.gone(f"{other}/{owner}-child")
+    assert (await api.get(f"{WIDGETS}/w"))["metadata"]["name"] == "w"
+
+
 async def test_nobody_can_refuse_that_objects_go_with_their_definition(api):
     await api.post(CRDS, a_definition())
     await api.post(WIDGETS, a_widget())
