@@ -87,7 +87,6 @@ class SessionCache:
         self.keys = Keys(shard)
         # Redis' stubs cannot say that we read bytes; the annotations of our methods do.
         self.connection: Any = connection
-        self._publish = connection.register_script(_SCRIPT)
         self._tls = speaks_tls(connection)
 
     @classmethod
@@ -160,7 +159,7 @@ class SessionCache:
             self.keys.snapshot(publication.version),
         ]
         async with self.translated("publish", epoch=publication.epoch):
-            return bool(await self._publish(keys=keys, args=arguments))
+            return bool(await self.connection.eval(_SCRIPT, len(keys), *keys, *arguments))
 
     async def forget_head(self) -> None:
         """Let the next publication be the first, whatever its epoch."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
-from uuid import NAMESPACE_URL, uuid5
 
+from kai.model.ids import derived_uuid
 from kai.model.objects import Json
 from kai.workloads import (
     argo,
@@ -185,7 +185,7 @@ def _named(body: Json, namespace: str) -> Json:
     if "name" not in meta and "generateName" in meta:
         meta["name"] = f"{meta['generateName']}new"
     key = f"{body.get('apiVersion')}/{body.get('kind')}/{meta.get('namespace', '')}/{meta.get('name', '')}"
-    meta.setdefault("uid", str(uuid5(NAMESPACE_URL, key)))
+    meta.setdefault("uid", str(derived_uuid(key)))
     return {**body, "metadata": meta}
 
 

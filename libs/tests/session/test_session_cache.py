@@ -1,6 +1,7 @@
 """The session cache on a real Redis: fenced, bounded, and gone without harm."""
 
 import asyncio
+import hashlib
 import time
 
 import pytest
@@ -56,6 +57,13 @@ async def test_what_is_published_is_read_back(cache):
         b"\x00update",
         b"\xffdecisions",
     )
+
+
+async def test_sessions_are_published_without_sha1(cache, monkeypatch):
+    monkeypatch.delattr(hashlib, "sha1")
+    again = SessionCache(cache.connection, shard="default")
+    assert await again.publish(a_publication(1)) is True
+    assert (await again.head()).version == 1
 
 
 async def test_who_asks_again_and_again_ends_when_cancelled_at_whatever_moment(cache):

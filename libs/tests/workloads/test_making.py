@@ -3,6 +3,8 @@
 What groups become of that is in the cases of the pod-grouper (``data/templates.yaml``).
 """
 
+import hashlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +37,14 @@ def test_nothing_is_made_twice_of_what_makes_others():
     once = completed([deployment], namespace="team")
     assert names_of(once) == ["Deployment train", "ReplicaSet train-new", "Pod train-new-0"]
     assert completed(once, namespace="team") == once
+
+
+def test_uids_are_made_without_sha1_and_always_the_same(monkeypatch):
+    monkeypatch.delattr(hashlib, "sha1")
+    deployment = {**a_job(), "apiVersion": "apps/v1", "kind": "Deployment"}
+    first, second = (completed([deployment], namespace="team") for _ in range(2))
+    assert first == second
+    assert len({body["metadata"]["uid"] for body in first}) == 3
 
 
 def test_who_names_no_namespace_is_where_it_is_said_to_be():

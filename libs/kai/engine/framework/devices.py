@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Final
 
 from kai.engine.kernel.view import ScoreOptions
 from kai.engine.packing.columns import ClassHeadroom
-from kai.model.ids import GpuGroup
+from kai.model.ids import GpuGroup, derived_uuid
 from kai.snapshot.resources import GPU, PODS
 from kai.snapshot.rows import Node, Task
 from kai.snapshot.table import NodeTable
 
 #: Of a whole device, which has no group yet.
 _ANOTHER: Final = GpuGroup("")
-_GROUPS: Final = uuid.UUID("5c1c9a6e-6d0c-4e5c-9d27-0f5a6f4b6b52")
 
 
 def choose(
@@ -94,7 +92,7 @@ def new_group(node: Node, task: Task, *, taken: list[GpuGroup]) -> GpuGroup:
     """
     generation = 0
     while True:
-        group = GpuGroup(str(uuid.uuid5(_GROUPS, f"{node.name}/{task.uid}/{len(taken)}/{generation}")))
+        group = GpuGroup(str(derived_uuid(f"{node.name}/{task.uid}/{len(taken)}/{generation}")))
         if group not in node.groups and group not in taken:
             return group
         generation += 1

@@ -1,5 +1,6 @@
 """Which devices of a node a pod gets that shares them."""
 
+import hashlib
 import random
 
 import pytest
@@ -9,7 +10,7 @@ from kai.engine.framework import devices
 from kai.engine.kernel.room import free_centi
 from kai.engine.kernel.view import NEVER
 from kai.snapshot.resources import PODS
-from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, task_of
+from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, cycle, task_of
 from libs.tests.engine.random_worlds import fuzz
 
 SMALL = 16_000
@@ -49,6 +50,17 @@ def test_a_node_is_able_only_where_its_devices_suffice_and_at_once_only_with_slo
         new = len([group for group in groups if group not in node.groups])
         assert not now or session.nodes.cells_idle[node.row, PODS] >= 1 + new
         assert not now or view.ready(node.row)
+
+
+def test_the_ids_of_devices_are_made_without_sha1(monkeypatch):
+    """And are the same for the same cluster, so that a cycle can be replayed."""
+    monkeypatch.delattr(hashlib, "sha1")
+    chosen = [
+        cycle(a_state(a_node("n", gpus=2), a_job("j", fraction=0.5, devices=2))).binds[0].gpu_groups
+        for _ in range(2)
+    ]
+    assert len(set(chosen[0])) == 2
+    assert chosen[0] == chosen[1]
 
 
 def test_a_pod_waits_until_there_is_a_slot_for_the_reservation_of_its_device_too():
