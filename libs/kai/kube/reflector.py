@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar, cast
@@ -26,7 +26,19 @@ from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient, selector_params
 from kai.kube.forms import Form, forms
 from kai.kube.resources import Resource
-from kai.kube.unreadable import Identity, identity, simplified
+from kai.kube.unreadable import Identity, simplified
+from kai.kube.watched import (
+    BOOKMARK,
+    EVENT,
+    Bookmark,
+    Event,
+    NoInitialEvents,
+    identify_json,
+    identify_struct,
+    identity_within,
+    lines_of,
+    watch_error,
+)
 
 T = TypeVar("T")
 
@@ -96,29 +108,6 @@ Change = Upserted[T] | Removed[T] | Unreadable | Synced
 Sink = Callable[[Any], None]
 
 
-class _Event(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-class _BookmarkMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class _Bookmark(msgspec.Struct):
-    metadata: _BookmarkMeta
-
-
-class _NoInitialEvents(Exception):
-    """The server took the request for initial events for an ordinary watch."""
-
-
-_EVENT = msgspec.json.Decoder(_Event)
-_BOOKMARK = msgspec.json.Decoder(_Bookmark)
-_STATUS = msgspec.json.Decoder(errors.Status)
-
-
 class Reflector(Generic[T]):
     """Follows one kind. ``type`` is a struct with ``key`` and ``metadata``, or ``dict``.
 
@@ -150,7 +139,7 @@ class Reflector(Generic[T]):
         self.form: Form | None = None
         self._forms = forms(res)
         self._client = client
-        self._identify = _identify_json if type is dict else _identify_struct
+        self._identify = identify_json if type is dict else identify_struct
         self._type = type
         self._take_form(0)
         self._namespace = namespace
@@ -330,9 +319,9 @@ class Reflector(Generic[T]):
 
     def _list_item(self, raw: msgspec.Raw) -> None:
         try:
-            self._take(_Event("ADDED", raw))
+            self._take(Event("ADDED", raw))
         except RecursionError as error:
-            self._take_deep(_Event("ADDED", msgspec.Raw(simplified(bytes(raw)))), error)
+            self._take_deep(Event("ADDED", msgspec.Raw(simplified(bytes(raw)))), error)
         except msgspec.DecodeError as error:
             raise errors.TransportError(f"list {self.resource.plural}: {error}") from error
 
@@ -364,7 +353,7 @@ class Reflector(Generic[T]):
         params = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         try:
             await self._watch(params)
-        except (errors.Invalid, errors.BadRequest, _NoInitialEvents):
+        except (errors.Invalid, errors.BadRequest, NoInitialEvents):
             _log.info("server cannot stream lists", resource=self.resource.plural)
             self._watch_list = False
         else:
@@ -392,7 +381,7 @@ class Reflector(Generic[T]):
             metadata_only=self._metadata_only,
         ) as stream:
             try:
-                async for lines in _lines(stream, self._patience):
+                async for lines in lines_of(stream, self._patience):
                     for line in lines:
                         self._tell(line)
                     told += len(lines)
@@ -416,47 +405,47 @@ class Reflector(Generic[T]):
     def _tell(self, line: bytes) -> None:
         try:
             try:
-                version = self._take(_EVENT.decode(line))
+                version = self._take(EVENT.decode(line))
             except RecursionError as error:
-                version = self._take_deep(_EVENT.decode(simplified(line)), error)
+                version = self._take_deep(EVENT.decode(simplified(line)), error)
         except msgspec.DecodeError as error:
             # Skipping it would leave us wrong for good; reading it again may succeed, and is loud.
             raise errors.TransportError(f"watch {self.resource.plural}: {error}: {line[:200]!r}") from error
         if self._listing is None:
             self._resource_version = version
 
-    def _take_deep(self, event: _Event, error: RecursionError) -> str:
+    def _take_deep(self, event: Event, error: RecursionError) -> str:
         """Take in what is nested too deep to be walked; who keeps all of an object cannot have it so."""
         if self._type is not dict or event.type not in ("ADDED", "MODIFIED", "DELETED"):
             return self._take(event)
-        who = _identity(event.object)
+        who = identity_within(event.object)
         if event.type != "DELETED":
             return self._tell_unreadable(who, error)
         self._forget(who.key, None)
         return who.resource_version
 
-    def _take(self, event: _Event) -> str:
+    def _take(self, event: Event) -> str:
         match event.type:
             case "ADDED" | "MODIFIED":
                 try:
                     obj = self._decode(event.object)
                 except msgspec.DecodeError as error:
-                    return self._tell_unreadable(_identity(event.object), error)
+                    return self._tell_unreadable(identity_within(event.object), error)
                 return self._upsert(obj)
             case "DELETED":
                 try:
                     obj = self._decode(event.object)
                 except msgspec.DecodeError:
-                    obj, gone = None, _identity(event.object)
+                    obj, gone = None, identity_within(event.object)
                     key, version = gone.key, gone.resource_version
                 else:
                     key, _, version = self._identify(obj)
                 self._forget(key, obj)
                 return version
             case "BOOKMARK":
-                return self._bookmark(_BOOKMARK.decode(event.object))
+                return self._bookmark(BOOKMARK.decode(event.object))
             case _:
-                raise _watch_error(event.object, self.resource)
+                raise watch_error(event.object, self.resource)
 
     def _tell_unreadable(self, who: Identity, error: Exception) -> str:
         """One object that nobody can read must not keep all others of its kind from us."""
@@ -466,7 +455,7 @@ class Reflector(Generic[T]):
         self._sink(Unreadable(who.key, who.uid, reason))
         return who.resource_version
 
-    def _bookmark(self, bookmark: _Bookmark) -> str:
+    def _bookmark(self, bookmark: Bookmark) -> str:
         version = bookmark.metadata.resource_version
         if (bookmark.metadata.annotations or {}).get(INITIAL_EVENTS_END) and self._listing is not None:
             self._finish_list(version)
@@ -504,52 +493,3 @@ class Reflector(Generic[T]):
             self._sink(Removed(key, uid, last_known))
         except Exception:  # noqa: BLE001 (as where it is told that the object is there)
             _log.exception("end of an object cannot be taken in", resource=self.resource.plural, object=key)
-
-
-def _identity(obj: msgspec.Raw) -> Identity:
-    try:
-        return identity(bytes(obj))
-    except msgspec.DecodeError:
-        return identity(simplified(bytes(obj)))
-
-
-async def _lines(
-    stream: aiohttp.StreamReader, patience: Callable[[], float | None]
-) -> AsyncIterator[list[bytes]]:
-    """Whole lines, in batches as large as they arrive; an unfinished last line is dropped.
-
-    Raises:
-        _NoInitialEvents: nothing came for ``patience()`` seconds.
-    """
-    rest = b""
-    while True:
-        try:
-            async with asyncio.timeout(patience()):
-                chunk = await stream.readany()
-        except aiohttp.ServerTimeoutError:
-            raise
-        except TimeoutError:
-            raise _NoInitialEvents from None
-        if not chunk:
-            return
-        *lines, rest = (rest + chunk).split(b"\n")
-        if lines:
-            yield lines
-
-
-def _identify_struct(obj: Any) -> tuple[str, str, str]:
-    """Key, uid, resource version."""
-    metadata = obj.metadata
-    return obj.key, metadata.uid, metadata.resource_version
-
-
-def _identify_json(obj: Any) -> tuple[str, str, str]:
-    metadata = obj["metadata"]
-    name, namespace = metadata["name"], metadata.get("namespace")
-    key = f"{namespace}/{name}" if namespace else name
-    return key, metadata.get("uid", ""), metadata.get("resourceVersion", "")
-
-
-def _watch_error(raw: msgspec.Raw, resource: Resource) -> errors.ApiError:
-    status = _STATUS.decode(raw)
-    return errors.api_error(status.code or 500, bytes(raw), request=f"watch {resource.plural}")
