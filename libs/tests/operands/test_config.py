@@ -7,6 +7,7 @@ import pytest
 from kai.operands import InvalidSpec, certificates_of, filled_by_others, read_config
 
 #: Of resources: more is asked for than may be had.
+HAMI_CORE = {"gpuSharingMode": "HamiCore"}
 AT_ODDS = {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}
 RESERVATION = "resource-reservation-pod-resources"
 
@@ -226,6 +227,21 @@ def test_all_that_is_wrong_is_told_at_once_each_with_its_field():
         ),
         (
             {"binder": {"plugins": {"hamicore": {"enabled": True}, "gpusharing": {"enabled": False}}}},
+            "spec.binder.plugins.hamicore",
+            "needs gpusharing",
+        ),
+        (
+            {"global": HAMI_CORE, "binder": {"plugins": {"gpusharing": {"priority": 10}}}},
+            "spec.binder.plugins.hamicore.priority",
+            "is 50; it must be below that of gpusharing, 10",
+        ),
+        (
+            {"global": HAMI_CORE, "binder": {"plugins": {"hamicore": {"priority": 100}}}},
+            "spec.binder.plugins.hamicore.priority",
+            "is 100; it must be below that of gpusharing, 100",
+        ),
+        (
+            {"global": HAMI_CORE, "binder": {"plugins": {"gpusharing": {"enabled": False}}}},
             "spec.binder.plugins.hamicore",
             "needs gpusharing",
         ),

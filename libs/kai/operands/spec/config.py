@@ -76,7 +76,9 @@ class ConfigSpec(Fields):
 
     def check(self, at: Place) -> None:
         """Say what is wrong with fields that are in order one by one."""
-        plugins_of_binder.check(self.binder.plugins, at.below("binder").below("plugins"))
+        plugins_of_binder.check(
+            self.binder.plugins, at.below("binder").below("plugins"), hami_core=self.hami_core
+        )
         for spelling, component in _COMPONENTS.items():
             extra = getattr(self, component).service.extra_args
             below = at.below(spelling).below("service").below("extraArgs")

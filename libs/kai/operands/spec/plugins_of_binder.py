@@ -29,8 +29,11 @@ _PLUGINS: Final = MapOf(Part(BindPluginSpec))
 _SHARING, _HAMI = 100, 50
 
 
-def check(plugins: Mapping[str, BindPluginSpec], at: Place) -> None:
-    """Say which plugins and arguments there are not, and which values cannot be used."""
+def check(plugins: Mapping[str, BindPluginSpec], at: Place, *, hami_core: bool = False) -> None:
+    """Say which plugins and arguments there are not, and which values cannot be used.
+
+    ``hami_core``: whether hamicore takes part where no plugin says so.
+    """
     for name, change in plugins.items():
         if name in ELSEWHERE and change.enabled is False:
             continue
@@ -38,7 +41,9 @@ def check(plugins: Mapping[str, BindPluginSpec], at: Place) -> None:
             at.unknown(name, ARGUMENTS, what="plugin")
             continue
         _check_arguments(name, change.arguments or {}, at.below(name).below("arguments"))
-    _check_hamicore(plugins, at)
+    said = plugins.get("hamicore", BindPluginSpec()).enabled
+    if said or (said is None and hami_core):
+        _check_hamicore(plugins, at)
 
 
 def check_text(text: str, at: Place) -> None:
@@ -69,8 +74,6 @@ def _is_count(text: str) -> bool:
 def _check_hamicore(plugins: Mapping[str, BindPluginSpec], at: Place) -> None:
     """Limits are told to those who have a share."""
     hami, sharing = (plugins.get(name, BindPluginSpec()) for name in ("hamicore", "gpusharing"))
-    if not hami.enabled:
-        return
     if sharing.enabled is False:
         at.below("hamicore").complain("needs gpusharing; do not disable that")
         return
