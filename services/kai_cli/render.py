@@ -129,7 +129,7 @@ def _read_all(documents: Iterable[Any]) -> tuple[ConfigSpec, list[Shard]]:
     for name, times in Counter(shard.name for shard in shards).items():
         if times > 1:
             raise output.fail(f"the files have {times} SchedulingShards called {name}; give one", status=2)
-    for name, problem in rivals(shards).items():
+    for name, problem in rivals(shards, config).items():
         raise InvalidSpec(f"SchedulingShard {name}", [problem])
     return config, shards
 

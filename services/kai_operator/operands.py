@@ -49,9 +49,9 @@ class KaiProduct:
             raise Unusable([str(problem) for problem in beyond])
         return shard
 
-    def rivals(self, shards: Sequence[Shard]) -> dict[str, str]:
+    def rivals(self, shards: Sequence[Shard], config: ConfigSpec) -> dict[str, str]:
         """Shards, by name, that want what another has, and why they do not get it."""
-        return {name: str(problem) for name, problem in operands.rivals(shards).items()}
+        return {name: str(problem) for name, problem in operands.rivals(shards, config).items()}
 
     def secrets(self) -> tuple[str, ...]:
         """All Secrets that there may be."""

@@ -77,7 +77,7 @@ class Product(Protocol):
     def read_shard(self, manifest: Manifest, config: ConfigSpec) -> ShardSpec:
         """What a SchedulingShard says. Raises :class:`Unusable`."""
 
-    def rivals(self, shards: Sequence[ShardSpec]) -> Mapping[str, str]:
+    def rivals(self, shards: Sequence[ShardSpec], config: ConfigSpec) -> Mapping[str, str]:
         """Shards, by name, that want what another has, and why they do not get it."""
 
     def secrets(self) -> Sequence[str]:

@@ -67,7 +67,7 @@ class Specs:
     ) -> None:
         """Have each that wants what another has be as it was before, unless another has that, too."""
         by_name, fallen = {shard["metadata"]["name"]: shard for shard in shards}, set[str]()
-        while rivals := self._product.rivals(list(known.values())):
+        while rivals := self._product.rivals(list(known.values()), config):
             for name, problem in rivals.items():
                 uid = _uid(by_name[name])
                 before = None

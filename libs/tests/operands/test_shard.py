@@ -250,8 +250,17 @@ def test_two_shards_cannot_serve_the_same_nodes():
         shard("c"),
         shard("d", partitionLabelValue="b"),
     ]
-    told = rivals(shards)
+    told = rivals(shards, config())
     assert {name: problem.text for name, problem in told.items()} == {
         "c": "is that of SchedulingShard a; give each shard a value of its own",
         "d": "is that of SchedulingShard b; give each shard a value of its own",
     }
+
+
+def test_without_a_label_of_node_pools_the_first_shard_has_everything():
+    shards = [shard("a"), shard("b", partitionLabelValue="b"), shard("c", partitionLabelValue="c")]
+    assert rivals(shards, config()) == {}
+    told = rivals(shards, config(**{"global": {"nodePoolLabelKey": ""}}))
+    assert told.keys() == {"b", "c"}
+    for problem in told.values():
+        assert "SchedulingShard a serves all nodes: spec.global.nodePoolLabelKey" in problem.text

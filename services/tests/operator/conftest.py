@@ -109,7 +109,7 @@ class MadeUp:
     def read_shard(self, found, config):
         return {**self._read(found, {"partitionLabelValue", "args"}), "name": found["metadata"]["name"]}
 
-    def rivals(self, shards):
+    def rivals(self, shards, config):
         pools = {}
         for shard in shards:
             pools.setdefault(shard.get("partitionLabelValue", ""), []).append(shard["name"])

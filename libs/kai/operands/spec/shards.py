@@ -131,19 +131,23 @@ def prefix_of_all(scheduler: str) -> str:
     return f"{scheduler}s-"
 
 
-def rivals(shards: Iterable[Shard]) -> dict[str, Problem]:
+def rivals(shards: Iterable[Shard], config: ConfigSpec) -> dict[str, Problem]:
     """Shards that serve what another serves already, by name. Of several the first one counts.
 
-    Both would take the same Lease, and tell of the same nodes.
+    Both would take the same Lease, or schedule the same pods. Without a label of node pools each serves all.
     """
+    pools = bool(config.everywhere.node_pool_label_key)
     first: dict[str, str] = {}
     found: dict[str, Problem] = {}
     for shard in shards:
-        served = shard.spec.partition_label_value or names.DEFAULT_SHARD
+        served = (shard.spec.partition_label_value or names.DEFAULT_SHARD) if pools else ""
         other = first.setdefault(served, shard.name)
         if other != shard.name:
             found[shard.name] = Problem(
                 "spec.partitionLabelValue",
-                f"is that of SchedulingShard {other}; give each shard a value of its own",
+                f"is that of SchedulingShard {other}; give each shard a value of its own"
+                if pools
+                else f"means nothing, and SchedulingShard {other} serves all nodes: "
+                "spec.global.nodePoolLabelKey of the Config is empty; set it, or delete one of the shards",
             )
     return found
