@@ -205,7 +205,9 @@ redis:
   enabled: {{ if include "kai.redisUsed" . }}true{{ else }}false{{ end }}
   image: {{- include "kai.configImage" (dict "root" $root "image" $v.redis.image) | nindent 4 }}
   port: {{ $v.redis.port }}
-  maxMemory: {{ $v.redis.maxMemory | quote }}
+  {{- with $v.redis.maxMemory }}
+  maxMemory: {{ . | quote }}
+  {{- end }}
   {{- with $v.redis.resources }}
   resources: {{- include "kai.texts" . | nindent 4 }}
   {{- end }}

@@ -79,6 +79,25 @@ def test_a_limit_below_the_default_request_lowers_that_and_no_other():
     assert redis.resources.requests == {"cpu": "20m", "memory": "64Mi"}
 
 
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, ("256mb", "448Mi")),
+        ({"maxMemory": "128mb"}, ("128mb", "448Mi")),
+        ({"maxMemory": "2gb"}, ("2gb", "3584Mi")),
+        ({"maxMemory": "1GB", "resources": {"limits": {"cpu": "1"}}}, ("1GB", "1792Mi")),
+        ({"maxMemory": "1g", "resources": {"requests": {"memory": "3Gi"}}}, ("1g", "3Gi")),
+        ({"maxMemory": "1gb", "resources": {"limits": {"memory": "1100Mi"}}}, ("1gb", "1100Mi")),
+        ({"maxMemory": "1gb", "resources": {"limits": {}}}, ("1gb", None)),
+        ({"resources": {"limits": {"memory": "350Mi"}}}, ("256mb", "350Mi")),
+        ({"resources": {"limits": {"memory": "175Mi"}}}, (str(100 * 2**20), "175Mi")),
+    ],
+)
+def test_redis_has_room_for_what_it_holds(said, expected):
+    redis = read_config(a_config(redis=said)).redis
+    assert (redis.max_memory, redis.resources.limits.get("memory")) == expected
+
+
 def test_an_empty_mapping_of_amounts_is_none_of_them():
     spec = read_config(a_config(scheduler={"service": {"resources": {"limits": {}}}}))
     assert spec.scheduler.service.resources.manifest() == {"requests": {"cpu": "250m", "memory": "512Mi"}}
@@ -178,6 +197,11 @@ def test_all_that_is_wrong_is_told_at_once_each_with_its_field():
             {"binder": {"service": {"extraArgs": {RESERVATION: json.dumps(AT_ODDS)}}}},
             f"spec.binder.service.extraArgs.{RESERVATION}",
             "requests.cpu, 2, is above limits.cpu, 1500m",
+        ),
+        (
+            {"redis": {"maxMemory": "1gb", "resources": {"limits": {"memory": "1Gi"}}}},
+            "spec.redis.resources.limits.memory",
+            "is 1Gi; it must be above maxMemory, 1gb",
         ),
         (
             {"binder": {"plugins": {"gpu-sharing": {"enabled": False}}}},

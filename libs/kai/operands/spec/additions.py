@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, Final
 
 from kai.config import ConfigError, UsageClient
 from kai.config.usage_database import url_of
 from kai.model import duration, quantity
-from kai.operands.spec.fields import Fields, part, refused, value
+from kai.operands.spec.fields import Fields, Part, part, refused, value
 from kai.operands.spec.kinds import (
     AMOUNT,
     LABEL_KEY,
@@ -28,12 +29,15 @@ from kai.operands.spec.kinds import (
     text,
     time,
 )
-from kai.operands.spec.pods import ImageSpec, ResourcesSpec, ServiceSpec, a_service, own_resources
+from kai.operands.spec.pods import ImageSpec, ResourcesSpec, ServiceSpec, a_service, own_resources, says
 from kai.operands.spec.problems import Place
 from kai.operands.spec.shapes import EGRESS, PEERS, TOLERATIONS
 
 #: As Redis writes sizes.
 _SIZE: Final = text("a size as Redis writes it, such as 256mb or 1gb", pattern=r"[0-9]+([kKmMgG][bB]?)?")
+_BYTES: Final = {"": 1, "k": 10**3, "kb": 2**10, "m": 10**6, "mb": 2**20, "g": 10**9, "gb": 2**30}
+#: How much more it takes than it holds: fragments, and pages that change while it writes its file anew.
+_TAKEN_OF_HELD: Final = Decimal("1.75")
 #: Two authorities with long keys take 5 kB; an object with much more than this would not be kept.
 _BASE64: Final = text("PEM in base64, at most 1 MiB", pattern=r"[A-Za-z0-9+/]*={0,2}", longest=2**20)
 _PATH: Final = text("an absolute path", pattern=r"/.*")
@@ -103,6 +107,40 @@ class RedisSpec(Fields):
         """What is kept has to fit."""
         if self.persistence.enabled is not False and quantity.parse(self.persistence.size) <= 0:
             at.below("persistence").below("size").complain("is 0; give the volume a size, such as 1Gi")
+
+
+class RedisPart(Part[RedisSpec]):
+    """A Redis that has room for what it holds: of both a default gives way to what is said."""
+
+    def read(self, given: Any, *, base: RedisSpec | None, at: Place) -> RedisSpec:
+        """What is given, over what holds without it."""
+        found = Part.read(self, given, base=base, at=at)
+        limit = found.resources.limits.get("memory")
+        if limit is None or not found.ours:
+            return found
+        held, most = _bytes(found.max_memory), quantity.parse(limit)
+        if not says(given, "resources", "limits", "memory"):
+            needed = quantity.render(held * _TAKEN_OF_HELD, binary=True)
+            return found if held * _TAKEN_OF_HELD <= most else _limited(found, needed)
+        if held < most:
+            return found
+        if not says(given, "maxMemory"):
+            return replace(found, max_memory=str(int(most / _TAKEN_OF_HELD)))
+        at.below("resources").below("limits").below("memory").complain(
+            f"is {limit}; it must be above maxMemory, {found.max_memory}"
+        )
+        return found
+
+
+def _bytes(size: str) -> int:
+    """A size as Redis writes it; without regard to case, as there."""
+    digits = size.rstrip("kKmMgGbB")
+    return int(digits) * _BYTES[size[len(digits) :].lower()]
+
+
+def _limited(redis: RedisSpec, memory: str) -> RedisSpec:
+    limits = {**redis.resources.limits, "memory": memory}
+    return replace(redis, resources=replace(redis.resources, limits=limits))
 
 
 # --- network -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from kai.operands.spec.additions import (
     NetworkPolicySpec,
     NumaPlacementExporterSpec,
     PrometheusSpec,
+    RedisPart,
     RedisSpec,
 )
 from kai.operands.spec.components import (
@@ -64,7 +65,9 @@ class ConfigSpec(Fields):
     insight: InsightSpec = part(
         InsightSpec, meaning="Records what runs and what is decided; for kai history and kai report."
     )
-    redis: RedisSpec = part(RedisSpec, meaning="Where history and usage of queues live.")
+    redis: RedisSpec = value(
+        RedisPart(RedisSpec), RedisSpec(), meaning="Where history and usage of queues live."
+    )
     prometheus: PrometheusSpec = part(PrometheusSpec, meaning="Where usage of queues over time is scraped.")
     network_policy: NetworkPolicySpec = part(NetworkPolicySpec, meaning="Who may connect to whom.")
     certificates: CertificatesSpec = part(

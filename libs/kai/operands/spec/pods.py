@@ -59,9 +59,9 @@ class _Resources(Part[ResourcesSpec]):
             most = limits.get(name, least)
             if quantity.parse(least) <= quantity.parse(most):
                 continue
-            if not _says(given, "limits", name):
+            if not says(given, "limits", name):
                 limits[name] = least
-            elif not _says(given, "requests", name):
+            elif not says(given, "requests", name):
                 requests[name] = most
             else:
                 at.below("requests").below(name).complain(
@@ -70,9 +70,11 @@ class _Resources(Part[ResourcesSpec]):
         return replace(found, requests=requests, limits=limits)
 
 
-def _says(given: Any, bound: str, name: str) -> bool:
-    amounts = given.get(bound) if isinstance(given, Mapping) else None
-    return isinstance(amounts, Mapping) and amounts.get(name) is not None
+def says(given: Any, *path: str) -> bool:
+    """Whether a manifest has a value at this path."""
+    for key in path:
+        given = given.get(key) if isinstance(given, Mapping) else None
+    return given is not None
 
 
 def own_resources(default: ResourcesSpec | None = None, *, meaning: str) -> Any:
