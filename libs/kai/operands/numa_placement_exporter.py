@@ -107,7 +107,7 @@ def _flags(installation: Installation) -> list[str]:
         *(f"--{flag}={said}" for flag, said in (("qps", client.qps), ("burst", client.burst)) if said),
         f"--health-probe-bind-address=:{_HEALTH}",
         f"--metrics-bind-address=:{_METRICS}",
-        f"--podresources-socket={spec.pod_resources_socket}",
+        f"--podresources-socket={spec.socket}",
         f"--sysfs-root={_SYSFS}",
         f"--poll-interval={spec.poll_interval}",
         f"--drift-resync-interval={spec.drift_resync_interval}",

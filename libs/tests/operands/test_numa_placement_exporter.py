@@ -42,6 +42,18 @@ def test_it_runs_where_that_is_said_or_else_where_a_shard_looks_at_zones(enabled
     assert kinds == ({"DaemonSet", "NetworkPolicy", "Service", "ServiceAccount"} if there else set())
 
 
+@pytest.mark.parametrize(
+    ("told", "socket"),
+    [
+        ({}, "/var/lib/kubelet/pod-resources/kubelet.sock"),
+        ({"podResourcesHostPath": "/var/lib/k0s/pod-resources/"}, "/var/lib/k0s/pod-resources/kubelet.sock"),
+        ({"podResourcesHostPath": "/run/pr", "podResourcesSocket": "/run/pr/s"}, "/run/pr/s"),
+    ],
+)
+def test_the_kubelet_answers_in_the_folder_that_is_said(told, socket):
+    assert f"--podresources-socket={socket}" in container_of(objects_of(told))["args"]
+
+
 def test_its_process_takes_what_it_is_told(monkeypatch):
     monkeypatch.setenv("NODE_NAME", "n1")
     told = {

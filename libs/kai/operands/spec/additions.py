@@ -345,14 +345,19 @@ class NumaPlacementExporterSpec(Fields):
         _PATH, "/var/lib/kubelet/pod-resources", meaning="Folder of the kubelet's socket."
     )
     pod_resources_socket: str = value(
-        _PATH, "/var/lib/kubelet/pod-resources/kubelet.sock", meaning="The kubelet's socket, in that folder."
+        _PATH, "", meaning="The kubelet's socket, in that folder; kubelet.sock there if not set."
     )
     sysfs_host_path: str = value(_PATH, "/sys", meaning="The node's sysfs.")
+
+    @property
+    def socket(self) -> str:
+        """Where the kubelet answers."""
+        return self.pod_resources_socket or f"{self.pod_resources_host_path.rstrip('/')}/kubelet.sock"
 
     def check(self, at: Place) -> None:
         """The socket is seen through the folder."""
         folder = self.pod_resources_host_path.rstrip("/") + "/"
-        if not self.pod_resources_socket.startswith(folder):
+        if not self.socket.startswith(folder):
             at.below("podResourcesSocket").complain(
                 f"is {self.pod_resources_socket}; it must be in podResourcesHostPath, {folder}"
             )
