@@ -2,6 +2,7 @@
 
 import pytest
 
+from kai.model import duration
 from kai.operands import Facts, operands_of_config, operands_of_shard, read_config, read_shard
 from kai_queue_controller.settings import QueueControllerSettings
 
@@ -51,6 +52,25 @@ def test_it_is_kept_a_day_longer_than_the_longest_window_and_never_shorter_than_
 
 def test_what_is_usual_is_the_flag_s_default():
     assert QueueControllerSettings.parse([]).usage_retention == 8 * DAY
+
+
+@pytest.mark.parametrize("text", ["90s", "12h", "7d", "1w"])
+@pytest.mark.parametrize(
+    ("field", "read"),
+    [
+        ("windowSize", "window_size"),
+        ("halfLifePeriod", "half_life"),
+        ("fetchInterval", "fetch_interval"),
+        ("stalenessPeriod", "staleness_period"),
+        ("waitTimeout", "wait_timeout"),
+    ],
+)
+def test_a_shard_takes_durations_as_its_scheduler_reads_them(field, read, text):
+    usage = {"clientType": "redis", "usageParams": {field: text}}
+    config = read_config({"metadata": {"name": "kai-config"}, "spec": {}})
+    found = read_shard({"metadata": {"name": "default"}, "spec": {"usageDBConfig": usage}}, config)
+    assert found.usage_database is not None
+    assert getattr(found.usage_database.params, read) == duration.parse(text)
 
 
 # --- the scheduler --------------------------------------------------------------------------------

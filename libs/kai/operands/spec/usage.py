@@ -34,9 +34,9 @@ class UsageParamsSpec(Fields):
         meaning="When a tumbling window began.",
     )
     cron_string: str = value(TEXT, "", meaning="When windows of the type cron begin, as in a CronJob.")
-    fetch_interval: str = value(time(), "", meaning="Time between two queries.")
-    staleness_period: str = value(time(), "", meaning="For how long an answer counts.")
-    wait_timeout: str = value(time(), "", meaning="How long to wait for the first answer.")
+    fetch_interval: str = value(time(days=True), "", meaning="Time between two queries.")
+    staleness_period: str = value(time(days=True), "", meaning="For how long an answer counts.")
+    wait_timeout: str = value(time(days=True), "", meaning="How long to wait for the first answer.")
     extra_params: Mapping[str, str] = value(TEXTS, {}, meaning="Names of metrics, and further settings.")
 
 
