@@ -79,7 +79,7 @@ def _bad_durations(queue: Queue) -> Iterator[str]:
         if not text:
             continue
         try:
-            duration.parse(text, days=False)
+            duration.parse(text)
         except duration.InvalidDuration as error:
             yield f"spec.{field}: {error}"
 

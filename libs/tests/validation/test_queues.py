@@ -72,7 +72,8 @@ def test_somebody_elses_circle_is_not_this_queues_error():
 def test_a_runtime_that_is_no_duration_is_refused(field):
     verdict = queues.check(a_queue("team", **{field: "10"}), {})
     assert "MinRuntime: '10' is not a duration" in verdict.message
-    assert queues.check(a_queue("team", **{field: "10m"}), {}).allowed
+    for text in ("90s", "10m", "2h30m", "1d", "0s"):
+        assert queues.check(a_queue("team", **{field: text}), {}).allowed
 
 
 # --- access ------------------------------------------------------------------------------------
