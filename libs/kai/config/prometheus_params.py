@@ -8,6 +8,13 @@ from typing import Any, Final
 
 from kai.model import duration, spelling
 
+#: What metrics of queues begin with, unless the queue-controller is told otherwise.
+USUAL_PREFIX: Final = "kai"
+_ALLOCATED: Final = {
+    "cpuAllocationMetric": "queue_allocated_cpu_cores",
+    "memoryAllocationMetric": "queue_allocated_memory_bytes",
+    "gpuAllocationMetric": "queue_allocated_gpus",
+}
 _NODES: Final = 'sum(kube_node_status_capacity{{resource="{}"}})'
 
 
@@ -20,13 +27,21 @@ class InvalidExtraParam(ValueError):
         self.problem = problem
 
 
+def allocation_metrics(prefix: str) -> dict[str, str]:
+    """By key of ``extraParams`` what queues hold, where their metrics begin with this."""
+    return {key: f"{prefix}_{name}" for key, name in _ALLOCATED.items()}
+
+
+_USUAL: Final = allocation_metrics(USUAL_PREFIX)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrometheusParams:
     """What to ask for, and how. Metrics are names or expressions; durations are seconds."""
 
-    cpu_allocation: str = "kai_queue_allocated_cpu_cores"
-    memory_allocation: str = "kai_queue_allocated_memory_bytes"
-    gpu_allocation: str = "kai_queue_allocated_gpus"
+    cpu_allocation: str = _USUAL["cpuAllocationMetric"]
+    memory_allocation: str = _USUAL["memoryAllocationMetric"]
+    gpu_allocation: str = _USUAL["gpuAllocationMetric"]
     cpu_capacity: str = _NODES.format("cpu")
     memory_capacity: str = _NODES.format("memory")
     gpu_capacity: str = _NODES.format("nvidia_com_gpu")

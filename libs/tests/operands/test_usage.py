@@ -110,3 +110,39 @@ def test_a_variable_with_the_connection_comes_from_a_secret():
     container, _ = scheduler_of({"clientType": "prometheus", "connectionStringEnvVar": "USAGE_URL"})
     found = {each["name"]: each for each in container["env"]}["USAGE_URL"]
     assert found["valueFrom"] == {"secretKeyRef": {"name": "kai-scheduler-default-usage", "key": "USAGE_URL"}}
+
+
+@pytest.mark.parametrize(
+    ("client", "prefix", "given", "asked"),
+    [
+        ("prometheus", "kai", {}, {}),
+        (
+            "prometheus",
+            "acme",
+            {},
+            {
+                "gpuAllocationMetric": "acme_queue_allocated_gpus",
+                "cpuAllocationMetric": "acme_queue_allocated_cpu_cores",
+                "memoryAllocationMetric": "acme_queue_allocated_memory_bytes",
+            },
+        ),
+        (
+            "prometheus",
+            "acme",
+            {"gpuAllocationMetric": "theirs", "queryResolution": "2m"},
+            {
+                "gpuAllocationMetric": "theirs",
+                "cpuAllocationMetric": "acme_queue_allocated_cpu_cores",
+                "memoryAllocationMetric": "acme_queue_allocated_memory_bytes",
+                "queryResolution": "2m",
+            },
+        ),
+        ("redis", "acme", {}, {}),
+    ],
+)
+def test_a_prometheus_is_asked_for_the_metrics_that_queues_have(client, prefix, given, asked):
+    spec = {"prometheus": {"enabled": True}, "queueController": {"metricsNamespace": prefix}}
+    config = read_config({"metadata": {"name": "kai-config"}, "spec": spec})
+    usage = {"clientType": client, "usageParams": {"extraParams": given}}
+    shard = read_shard({"metadata": {"name": "default"}, "spec": {"usageDBConfig": usage}}, config)
+    assert shard.file["usageDBConfig"].get("usageParams", {}).get("extraParams", {}) == asked

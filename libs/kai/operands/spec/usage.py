@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kai.config import ConfigError, usage_database
+from kai.config import ConfigError, UsageClient, usage_database
+from kai.config.prometheus_params import USUAL_PREFIX, allocation_metrics
 from kai.operands.spec.fields import Fields, part, value
 from kai.operands.spec.kinds import TEXT, TEXTS, one_of, text, time
 from kai.operands.spec.problems import Place
@@ -56,9 +57,13 @@ class UsageSpec(Fields):
 
 
 def connection(usage: UsageSpec | None, config: ConfigSpec, at: Place) -> UsageSpec | None:
-    """The same with the address of its Prometheus: ours, or that of the Config, unless it names one."""
+    """The same with the address of its Prometheus, ours or that of the Config, unless it names one.
+
+    And with the names of the metrics of queues there, unless it names these.
+    """
     if usage is None:
         return None
+    usage = _by_prefix(usage, config.queue_controller.metrics_namespace)
     prometheus = config.prometheus
     try:
         found = usage_database.connected(
@@ -75,6 +80,15 @@ def connection(usage: UsageSpec | None, config: ConfigSpec, at: Place) -> UsageS
     except ConfigError:  # told where the whole file of the scheduler is checked
         return usage
     return replace(usage, connection_string=found.get("connectionString", ""))
+
+
+def _by_prefix(usage: UsageSpec, prefix: str) -> UsageSpec:
+    """The same, asking for the metrics of queues as our queue-controller tells them."""
+    if usage.client_type != UsageClient.PROMETHEUS or prefix == USUAL_PREFIX:
+        return usage
+    params = usage.usage_params
+    named = {**allocation_metrics(prefix), **params.extra_params}
+    return replace(usage, usage_params=replace(params, extra_params=named))
 
 
 def _said(fields: Fields, *, but: str = "") -> dict[str, Any]:
