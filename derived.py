@@ -174,7 +174,7 @@ def _shown(default: Any) -> str:
 
 
 def _settable(component: str) -> Iterable[str]:
-    return sorted(filter(may_be_added, _PROCESSES[component].known_flags()))
+    return sorted(each for each in _PROCESSES[component].known_flags() if may_be_added(component, each))
 
 
 #: What a flag takes -> the definition of the schema for it; of others any value.

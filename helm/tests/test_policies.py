@@ -156,10 +156,11 @@ def test_accounts_are_those_of_the_release_wherever_it_is(helm):
     assert "'holder'" in text(policies(objects)["kai-accounts-pods-create"])
 
 
-def test_the_schedulers_name_is_the_one_that_the_component_goes_by(render):
-    objects = render(binder={"args": {"scheduler-name": "mine"}})
-    assert "schedulerName == 'mine'" in text(policies(objects)["kai-accounts-pods-update"])
-    assert "schedulerName == 'kai-scheduler'" in text(policies(objects)["kai-accounts-pods-delete"])
+def test_the_schedulers_name_is_that_of_all_components(render):
+    objects = render(**{"global": {"schedulerName": "mine"}})
+    for policy in ("kai-accounts-pods-update", "kai-accounts-pods-delete"):
+        assert "schedulerName == 'mine'" in text(policies(objects)[policy])
+        assert "schedulerName == 'kai-scheduler'" not in text(policies(objects)[policy])
 
 
 @pytest.mark.parametrize(

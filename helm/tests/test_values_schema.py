@@ -221,6 +221,8 @@ def parts(schema):
         ({"binder": {"args": {"max-concurrent-reconciles": "many"}}}, "max-concurrent-reconciles"),
         ({"binder": {"args": {"max-concurrent-reconciles": 0}}}, "max-concurrent-reconciles"),
         ({"operator": {"args": {"resync-period": "often"}}}, "resync-period"),
+        ({"queuecontroller": {"args": {"enable-webhook": False}}}, "enable-webhook"),
+        ({"binder": {"args": {"plugins": "{}"}}}, "plugins"),
         ({"queuecontroller": {"metricsNamespace": "a b"}}, "metricsNamespace"),
         ({"queuecontroller": {"queueLabelToMetricLabel": "a"}}, "queueLabelToMetricLabel"),
         ({"queuecontroller": {"queueLabelToMetricLabel": "a,b=="}}, "queueLabelToMetricLabel"),

@@ -9,11 +9,6 @@
 system:serviceaccount:{{ .namespace | default .root.Release.Namespace }}:{{ .account }}
 {{- end -}}
 
-{{/* The schedulerName of the pods that a component takes for ours: root, values. */}}
-{{- define "kai.schedulerName" -}}
-{{- include "kai.text" (get (.values.args | default dict) "scheduler-name") | default .root.Values.global.schedulerName -}}
-{{- end -}}
-
 {{/* By which processes lead, beside schedulers: by account. */}}
 {{- define "kai.leases" -}}
 insight: kai-insight

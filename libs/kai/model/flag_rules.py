@@ -13,6 +13,8 @@ RESOURCE_PARTS: Final = ("requests", "limits")
 LEASE_DURATION: Final = 15.0
 LEASE_RENEW_DEADLINE: Final = 10.0
 LEASE_RETRY_PERIOD: Final = 2.0
+#: Seconds in which a process finishes its work, unless it is told otherwise.
+DRAIN_TIMEOUT: Final = 20.0
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 

@@ -17,6 +17,7 @@ from kai.operands.manifests import (
     without_empty,
     yes,
 )
+from kai.operands.spec.flags import grace_seconds
 from kai.operands.spec.pods import AutoscalingSpec, ClientSpec, ServiceSpec
 
 #: Where the secrets of webhooks are mounted.
@@ -150,7 +151,9 @@ def _pod(component: Component, installation: Installation) -> Manifest:
         "serviceAccountName": component.account_name,
         "automountServiceAccountToken": True,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 30,
+        "terminationGracePeriodSeconds": grace_seconds(
+            {**component.service.extra_args, **component.last_flags}
+        ),
         "securityContext": context,
         "affinity": placement.affinity(
             component.name, component.service.affinity, everywhere, replicas=component.replicas

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kai.model import names
 from kai.operands.facts import Facts
 from kai.operands.manifests import Installation
 from kai.operands.spec.config import ConfigSpec
@@ -28,9 +27,7 @@ _CONDITIONS: Final = "update-pod-eviction-condition"
 _WAITS: Final = "wait-for-config-maps"
 _OF_CHART: Final = "scheduler.args"
 _RESERVATION_IMAGE: Final = "resource-reservation-pod-image"
-_RESERVATION_LABEL: Final = "resource-reservation-app-label"
 _SCALING_IMAGE: Final = "scaling-pod-image"
-_SCALING_LABEL: Final = "scaling-pod-app-label"
 _NAMESPACES: Final = "namespace-label-selector"
 #: The account that the role of a Prometheus of ours is for.
 _PROMETHEUS: Final = "prometheus"
@@ -213,23 +210,11 @@ def _names(config: ConfigSpec, grants: Grants) -> Iterator[Problem]:
                 grants.scaling_namespace,
                 "rights were given there; set nodescaleadjuster.scalingPodNamespace of the chart",
             ),
-            (
-                f"nodeScaleAdjuster.service.extraArgs.{_SCALING_LABEL}",
-                adjuster.service.extra_args.get(_SCALING_LABEL, names.SCALING_POD_APP),
-                names.SCALING_POD_APP,
-                "schedulers and policies know no other; remove it",
-            ),
         ]
     if grants.reservation_label:
-        field, label = _said(
-            "binder",
-            config.binder.service,
-            _RESERVATION_LABEL,
-            "resourceReservation.appLabel",
-            reservation.app_label,
-        )
         why = "policies know this label; set global.resourceReservation.appLabel of the chart"
-        rows.append((field, label, grants.reservation_label, why))
+        field = "binder.resourceReservation.appLabel"
+        rows.append((field, reservation.app_label, grants.reservation_label, why))
     if config.prometheus.ours:
         rows.append(
             ("prometheus.instanceName", config.prometheus.instance_name, _PROMETHEUS, "it has the rights")

@@ -8,6 +8,7 @@ from kai.operands import placement, security
 from kai.operands.component import account, probes, service
 from kai.operands.manifests import Installation, Manifest, an_object, labels, without_empty, yes
 from kai.operands.spec.additions import NumaPlacementExporterSpec
+from kai.operands.spec.flags import grace_seconds
 
 NAME: Final = "numa-placement-exporter"
 _METRICS, _HEALTH = 8080, 8081
@@ -47,7 +48,7 @@ def _pod(installation: Installation) -> Manifest:
         "serviceAccountName": NAME,
         "automountServiceAccountToken": True,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 30,
+        "terminationGracePeriodSeconds": grace_seconds(spec.service.extra_args),
         "securityContext": security.of_pod(installation),
         **without_empty(
             nodeSelector=dict(spec.node_selector),

@@ -8,8 +8,6 @@ from typing import Final
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.shards import Shard
 
-#: Who gives it to schedulers says where past use is.
-_URL: Final = "redis-url"
 _NOWHERE: Final = "spec.usageDBConfig has no effect: past use is kept in Redis, and the Config has none"
 _FORGETFUL: Final = (
     "what queues used is kept in a Redis without a volume, and forgotten whenever that is started anew; "
@@ -19,8 +17,8 @@ _FORGETFUL: Final = (
 
 def remarks(config: ConfigSpec, shard: Shard) -> Sequence[str]:
     """Of a shard: where what it is to remember will not stay."""
-    redis, flags = config.redis, {**config.scheduler.service.extra_args, **shard.spec.args}
-    if not shard.usage_in_our_redis or _URL in flags:
+    redis = config.redis
+    if not shard.usage_in_our_redis:
         return ()
     if not redis.secret:
         return (_NOWHERE,)

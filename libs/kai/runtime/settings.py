@@ -98,7 +98,9 @@ class ServiceSettings(BaseSettings):
     connect_timeout: Duration = Field(
         30.0, ge=0, description="how long to wait for an API server at the start"
     )
-    drain_timeout: Duration = Field(20.0, ge=0, description="time to finish work after SIGTERM")
+    drain_timeout: Duration = Field(
+        flag_rules.DRAIN_TIMEOUT, ge=0, description="time to finish work after SIGTERM"
+    )
 
     #: Flags and variables given that have no effect, for a warning in the log.
     _ignored: tuple[str, ...] = ()

@@ -204,6 +204,22 @@ def test_fields_become_flags(name, spec, told):
     assert [flag for flag in flags(name, **spec) if flag.endswith(told)], flags(name, **spec)
 
 
+@pytest.mark.parametrize(
+    ("of_all", "of_shard", "seconds"),
+    [(None, None, 30), ("5s", None, 30), ("5m", None, 310), ("5m", "1h", 3610), ("5m", "90", 100)],
+)
+def test_a_pod_is_left_the_time_in_which_its_process_finishes_its_work(of_all, of_shard, seconds):
+    given = ({} if each is None else {"drain-timeout": each} for each in (of_all, of_shard))
+    more, args = given
+    found = operands(
+        scheduler={"service": {"extraArgs": more}},
+        binder={"service": {"extraArgs": more}},
+        shard={"args": args},
+    )
+    pod = found["Deployment", "kai-scheduler-default"]["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == seconds
+
+
 def test_more_flags_come_last_and_those_of_a_shard_after_those_of_all():
     more = {"scheduler": {"service": {"extraArgs": {"v": "4", "schedule-period": "2s"}}}}
     told = flags("kai-scheduler-default", shard={"args": {"schedule-period": "3s"}}, **more)

@@ -94,12 +94,6 @@ def test_what_asks_for_nothing_more_is_allowed():
             "set nodescaleadjuster.scalingPodImage of the chart",
         ),
         (
-            {"binder": {"service": {"extraArgs": {"resource-reservation-app-label": "mine"}}}},
-            {"reservation_label": "kai-resource-reservation"},
-            "spec.binder.service.extraArgs.resource-reservation-app-label",
-            "is mine; it must be kai-resource-reservation",
-        ),
-        (
             {"binder": {"service": {"extraArgs": {"resource-reservation-pod-image": "x/y:1"}}}},
             {"reservation_images": ["registry/local/kai-scheduler:1"]},
             "spec.binder.service.extraArgs.resource-reservation-pod-image",
@@ -114,16 +108,6 @@ def test_what_asks_for_nothing_more_is_allowed():
             {"node_scale_adjuster": True, "scaling_images": ["registry/local/kai-scheduler:1"]},
             "spec.nodeScaleAdjuster.service.extraArgs.scaling-pod-image",
             "is x/y:1; policies know registry/local/kai-scheduler:1",
-        ),
-        (
-            {
-                "nodeScaleAdjuster": {
-                    "service": {"enabled": True, "extraArgs": {"scaling-pod-app-label": "mine"}}
-                }
-            },
-            {"node_scale_adjuster": True},
-            "spec.nodeScaleAdjuster.service.extraArgs.scaling-pod-app-label",
-            "is mine; it must be scaling-pod",
         ),
         (
             {},

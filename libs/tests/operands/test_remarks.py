@@ -35,9 +35,3 @@ def test_a_shard_that_remembers_is_told_where_that_is_lost(usage, redis, expecte
     found = told({"usageDBConfig": usage} if usage is not None else {}, redis=redis)
     assert len(found) == (expected is not None)
     assert all(expected in text for text in found)
-
-
-def test_who_names_another_redis_by_flag_knows_what_it_keeps():
-    flag = {"redis-url": "rediss://theirs:6379/0"}
-    assert told({"usageDBConfig": LATELY, "args": flag}, redis=FORGETFUL) == []
-    assert told({"usageDBConfig": LATELY}, scheduler={"service": {"extraArgs": flag}}, redis=FORGETFUL) == []

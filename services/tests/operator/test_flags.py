@@ -38,6 +38,19 @@ EVERYTHING = {
 }
 #: What the installation says beside whatever is added, as far as that bears on it.
 GIVEN = {"podGrouper": ("--grpc-listen=:9093",)}
+#: Flags of which an installation takes less than a process does.
+NARROWER = ("grpc-listen", "partition-label-value")
+#: Written by the installation, and counted on by nothing that does not follow what is given instead.
+OF_A_PROCESS_ALONE = {
+    "block-nvidia-visible-devices", "burst", "drift-resync-interval", "generic-karta-fallback",
+    "gpu-fraction-runtime-class-name", "gpu-memory-to-fraction-ratio", "gpu-sharing-enabled",
+    "knative-gang-schedule", "leader-elect", "log-json", "max-concurrent-reconciles",
+    "namespace-label-selector", "persist-last-start", "pod-label-selector", "poll-interval", "qps",
+    "queue-label-to-default-metric-value", "queue-label-to-metric-label",
+    "resource-reservation-allocation-timeout", "resource-reservation-pod-image",
+    "resource-reservation-pod-image-pull-policy", "runtime-class-name", "scaling-pod-image",
+    "scaling-pod-image-pull-policy", "usage-retention",
+}  # fmt: skip
 #: Each is right somewhere, and wrong somewhere else.
 ODD = [
     "", "abc", "a b", "a=b", "a,b==", "a=b-c", "a=b,c=d", "0", "-1", "1", "0.5", "7", "99999", "1e3",
@@ -97,7 +110,7 @@ def test_a_value_of_a_flag_is_refused_where_its_process_would_refuse_it(componen
     different = [
         (flag, text)
         for flag in settable(component)
-        if flag != "partition-label-value"  # a shard says that itself
+        if flag not in NARROWER
         for text in ODD
         if taken(component, flag, text)
         != reads(MODULES[component], *GIVEN.get(component, ()), f"--{flag}={text}")
@@ -171,6 +184,41 @@ def test_what_fields_of_a_shard_may_say_its_scheduler_can_read():
     assert found == {}
 
 
+# --- what others count on ----------------------------------------------------------------------
+BUSY = {
+    **EVERYTHING,
+    "global": {"replicaCount": 2, "podLabelSelector": {"a": "b"}, "namespaceLabelSelector": {"a": "b"}},
+    "scheduler": {"service": {"k8sClientConfig": {"qps": 5, "burst": 5}}},
+    "podGrouper": {
+        "args": {"defaultPrioritiesConfigMapName": "x", "defaultPrioritiesConfigMapNamespace": "y"},
+        "maxConcurrentReconciles": 3,
+    },
+    "queueController": {"queueLabelToMetricLabel": "a=b", "queueLabelToDefaultMetricValue": "b=c"},
+    "binder": {"maxConcurrentReconciles": 3, "cdiEnabled": True},
+}
+REMEMBERING = {
+    "usageDBConfig": {"clientType": "redis", "usageParams": {"windowSize": "30d"}},
+    "minRuntime": {"preemptMinRuntime": "1h"},
+    "plugins": {"numa": {"enabled": True}},
+}
+
+
+def test_a_flag_that_other_objects_count_on_is_not_to_be_given():
+    spec = a_config(BUSY)
+    shard = a_shard(REMEMBERING, spec)
+    objects = [*operands_of_config(spec, FACTS, [shard]), *operands_of_shard(spec, shard, FACTS)]
+    components = {module: component for component, module in MODULES.items()}
+    given = {
+        (components[module], each.removeprefix("--").partition("=")[0])
+        for module, said in arguments(objects)
+        if module in components
+        for each in said
+    }
+    assert {component for component, _ in given} == set(IN_A_CONFIG)
+    left = {flag for component, flag in given if flag in settable(component)}
+    assert left - {*NARROWER} == OF_A_PROCESS_ALONE
+
+
 # --- what is told ------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("component", "flag", "text", "said"),
@@ -182,8 +230,8 @@ def test_what_fields_of_a_shard_may_say_its_scheduler_can_read():
         ("binder", "qps", "inf", "is 'inf': it must be a finite number"),
         ("binder", "drain-timeout", "nan", "is 'nan': 'nan' is not a duration"),
         ("binder", "burst", "5", "is '5': --burst has no meaning without --qps"),
-        ("binder", "plugins", "{", "is '{': must be a JSON object"),
-        ("queueController", "redis-url", "redis://theirs:6379/0", "write rediss:// in --redis-url"),
+        ("queueController", "redis-url", "redis://theirs:6379/0", "set spec.redis.externalSecret of"),
+        ("podGrouper", "grpc-listen", ":9", "schedulers may connect to port 9093 alone"),
         ("podGrouper", "lease-duration", "1s", "--lease-renew-deadline, and that below --lease-duration"),
     ],
 )
@@ -197,7 +245,7 @@ def test_a_value_that_cannot_be_read_is_told_by_its_field(component, flag, text,
 
 @pytest.mark.parametrize(
     ("given", "field"),
-    [({"previews": "true"}, "previews"), ({"previews": "true", "grpc-listen": ":9"}, "previews")],
+    [({"previews": "true"}, "previews"), ({"previews": "true", "grpc-listen": ":9093"}, "previews")],
 )
 def test_previews_are_served_to_others_only_where_processes_have_certificates(given, field):
     said = {"podGrouper": {"service": {"extraArgs": given}}}
@@ -210,6 +258,50 @@ def test_previews_are_served_to_others_only_where_processes_have_certificates(gi
     here = {"previews": "true", "grpc-listen": "127.0.0.1:9"}
     said = {"podGrouper": {"service": {"extraArgs": here}}, "global": {"tls": {"enabled": False}}}
     assert a_config(said).pod_grouper.service.extra_args == here
+
+
+def test_the_pod_grouper_may_tell_nobody():
+    for listen in ("", "127.0.0.1:9090"):
+        given = {"podGrouper": {"service": {"extraArgs": {"grpc-listen": listen}}}}
+        assert a_config(given).pod_grouper.service.extra_args == {"grpc-listen": listen}
+
+
+def test_a_config_does_not_say_which_shard_all_schedulers_are():
+    with pytest.raises(InvalidSpec, match=r"partition-label-value says what a shard is"):
+        a_config({"scheduler": {"service": {"extraArgs": {"partition-label-value": "a"}}}})
+
+
+@pytest.mark.parametrize(
+    ("component", "flag", "field"),
+    [
+        ("admission", "webhook-addr", "spec.admission.webhook.targetPort"),
+        ("admission", "listen-address", "spec.admission.webhook.metricsPort"),
+        ("binder", "health-listen", "spec.binder.probePort"),
+        ("binder", "plugins", "spec.binder.plugins"),
+        ("insight", "http-listen", "spec.insight.httpPort"),
+        (
+            "podGroupController",
+            "enable-podgroup-webhook",
+            "spec.podGroupController.webhooks.enableValidation",
+        ),
+        ("queueController", "enable-webhook", "spec.queueController.webhooks.enableValidation"),
+        (
+            "queueController",
+            "metrics-bind-address",
+            "spec.queueController.controllerService.metrics.targetPort",
+        ),
+        ("scheduler", "grpc-listen", "spec.scheduler.schedulerService.grpcPort"),
+        ("scheduler", "redis-url", "spec.redis.externalSecret"),
+        ("podGrouper", "health-listen", ""),
+        ("nodeScaleAdjuster", "metrics-bind-address", ""),
+    ],
+)
+def test_who_gives_a_flag_that_is_more_is_told_the_field_for_it(component, flag, field):
+    with pytest.raises(InvalidSpec) as caught:
+        a_config({component: {"service": {"extraArgs": {flag: ":1"}}}})
+    (problem,) = caught.value.problems
+    said = f"set {field} of the Config" if field else "is given by the installation itself; remove it"
+    assert said in problem.text
 
 
 def test_what_a_shard_says_is_looked_at_beside_what_the_config_says():

@@ -1,8 +1,8 @@
 {{/* Rules and variables that several policies have. */}}
-{{/* Only pods of the schedulerName that a component goes by: root, values. */}}
+{{/* Only pods that are ours. */}}
 {{- define "kai.ourPods" -}}
-- expression: "(object != null && has(object.spec) ? object : oldObject).spec.schedulerName == '{{ include "kai.schedulerName" . }}'"
-  message: "this account may do so only with pods whose schedulerName is {{ include "kai.schedulerName" . }}"
+- expression: "(object != null && has(object.spec) ? object : oldObject).spec.schedulerName == '{{ .Values.global.schedulerName }}'"
+  message: "this account may do so only with pods whose schedulerName is {{ .Values.global.schedulerName }}"
 {{- end -}}
 {{- define "kai.conditions" -}}
 - name: conditions
@@ -37,8 +37,8 @@
 {{- $controllers := dict
   (get $user "kai-operator") "kai-operator"
   (get $user "pod-grouper") "pod-grouper"
-  (get $user "podgroup-controller") (include "kai.schedulerName" (dict "root" . "values" .Values.podgroupcontroller))
-  (get $user "binder") (include "kai.schedulerName" (dict "root" . "values" .Values.binder)) -}}
+  (get $user "podgroup-controller") .Values.global.schedulerName
+  (get $user "binder") .Values.global.schedulerName -}}
 {{- if not .Values.insight.enabled -}}
 {{- $_ := unset $leases (get $user "insight") -}}
 {{- end -}}
@@ -57,7 +57,7 @@
     - expression: {{ printf "object.metadata.name == %s[request.userInfo.username]" (toJson $leases) | toJson }}
       message: this account may make only the Lease of its own
 # Nor how names begin that may be written: each shard has a Lease.
-{{- $name := include "kai.schedulerName" (dict "root" . "values" .Values.scheduler) }}
+{{- $name := .Values.global.schedulerName }}
 - accounts: [{{ get $user "scheduler" | quote }}]
   group: coordination.k8s.io
   resources: [leases]

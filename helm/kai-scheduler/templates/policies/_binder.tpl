@@ -1,8 +1,7 @@
 {{- define "kai.binderHolds" -}}
 {{- $user := include "kai.user" (dict "root" . "account" "binder") | quote -}}
-{{- $args := .Values.binder.args | default dict -}}
 {{- $reservation := .Values.global.resourceReservation -}}
-{{- $account := include "kai.text" (get $args "resource-reservation-service-account") | default $reservation.serviceAccount -}}
+{{- $account := $reservation.serviceAccount -}}
 {{- $images := include "kai.reservationImages" . | fromJsonArray -}}
 # --- pods of users -----------------------------------------------------------------------------
 - accounts: [{{ $user }}]
@@ -11,10 +10,10 @@
   operations: [UPDATE]
   notNamespace: {{ $reservation.namespace }}
   may:
-    labels: [runai-gpu-group, {{ include "kai.text" (get $args "nodepool-label-key") | default .Values.global.nodePoolLabelKey | quote }}]
+    labels: [runai-gpu-group, {{ .Values.global.nodePoolLabelKey | quote }}]
     labelPrefixes: [runai-gpu-group/]
   rules:
-    {{- include "kai.ourPods" (dict "root" . "values" .Values.binder) | nindent 4 }}
+    {{- include "kai.ourPods" . | nindent 4 }}
 - accounts: [{{ $user }}]
   group: ""
   resources: [pods/status]
@@ -24,7 +23,7 @@
   variables:
     {{- include "kai.conditions" . | nindent 4 }}
   rules:
-    {{- include "kai.ourPods" (dict "root" . "values" .Values.binder) | nindent 4 }}
+    {{- include "kai.ourPods" . | nindent 4 }}
     {{- include "kai.ourConditions" "PodBound" | nindent 4 }}
 - accounts: [{{ $user }}]
   group: ""
@@ -32,7 +31,7 @@
   operations: [DELETE]
   notNamespace: {{ $reservation.namespace }}
   rules:
-    {{- include "kai.ourPods" (dict "root" . "values" .Values.binder) | nindent 4 }}
+    {{- include "kai.ourPods" . | nindent 4 }}
     - expression: "has(oldObject.metadata.labels) && oldObject.metadata.labels.exists(k, k == 'runai-gpu-group' || k.startsWith('runai-gpu-group/'))"
       message: this account may delete only pods that share a GPU
 - accounts: [{{ $user }}]

@@ -19,7 +19,7 @@
 {{- end -}}
 {{- define "kai.operatorHolds" -}}
 {{- $operator := include "kai.user" (dict "root" . "account" "kai-operator") -}}
-{{- $name := include "kai.schedulerName" (dict "root" . "values" .Values.scheduler) -}}
+{{- $name := .Values.global.schedulerName -}}
 # A role cannot say how names begin: Leases of schedulers whose shard is gone.
 - accounts: [{{ $operator | quote }}]
   group: coordination.k8s.io

@@ -7,7 +7,7 @@
     labels: [kai.scheduler/subgroup-name]
     annotations: [pod-group-name]
   rules:
-    {{- include "kai.ourPods" (dict "root" . "values" .Values.podgrouper) | nindent 4 }}
+    {{- include "kai.ourPods" . | nindent 4 }}
 - accounts: [{{ include "kai.user" (dict "root" . "account" "pod-grouper") | quote }}]
   group: scheduling.run.ai
   resources: [podgroups]

@@ -6,7 +6,7 @@
   may:
     status: [conditions]
   rules:
-    {{- include "kai.ourPods" (dict "root" . "values" .Values.podgroupcontroller) | nindent 4 }}
+    {{- include "kai.ourPods" . | nindent 4 }}
     {{- include "kai.ourConditions" "PodScheduled" | nindent 4 }}
     - expression: variables.conditions.all(c, c.type != 'PodScheduled' || c.status == 'False' || c in variables.oldConditions)
       message: this account may say only that a pod is not scheduled

@@ -4,7 +4,7 @@
   resources: [pods]
   operations: [DELETE]
   rules:
-    {{- include "kai.ourPods" (dict "root" . "values" .Values.scheduler) | nindent 4 }}
+    {{- include "kai.ourPods" . | nindent 4 }}
 - accounts: [{{ include "kai.user" (dict "root" . "account" "scheduler") | quote }}]
   group: ""
   resources: [pods/status]
@@ -14,7 +14,7 @@
   variables:
     {{- include "kai.conditions" . | nindent 4 }}
   rules:
-    {{- include "kai.ourPods" (dict "root" . "values" .Values.scheduler) | nindent 4 }}
+    {{- include "kai.ourPods" . | nindent 4 }}
     {{- include "kai.ourConditions" "DisruptionTarget" | nindent 4 }}
 - accounts: [{{ include "kai.user" (dict "root" . "account" "scheduler") | quote }}]
   group: resource.k8s.io

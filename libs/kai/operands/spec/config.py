@@ -37,7 +37,7 @@ from kai.operands.spec.problems import InvalidSpec, Place, Problem
 
 #: The one that counts.
 CONFIG_NAME: Final = "kai-config"
-_USERS_OF_REDIS: Final = ("scheduler", "queue_controller")
+_PARTITION: Final = "partition-label-value"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +87,10 @@ class ConfigSpec(Fields):
             below = at.below(spelling).below("service").below("extraArgs")
             check_flags(spelling, extra, below)
             check_together(spelling, extra, below, beside=self.beside(component))
-            if "plugins" in extra:
-                plugins_of_binder.check_text(extra["plugins"], below.below("plugins"))
+        if _PARTITION in self.scheduler.service.extra_args:
+            at.below("scheduler").below("service").below("extraArgs").below(_PARTITION).complain(
+                "says what a shard is; set spec.partitionLabelValue of each SchedulingShard"
+            )
 
     def beside(self, component: str) -> dict[str, str]:
         """What the installation says to a component that bears on its other flags."""
@@ -99,17 +101,9 @@ class ConfigSpec(Fields):
         given = {flag: str(said) for flag, said in (("qps", client.qps), ("burst", client.burst)) if said}
         if component == "pod_grouper":
             given["grpc-listen"] = f":{POD_GROUPER_GRPC_PORT}"
-        if component in ("insight", "pod_grouper") and self.everywhere.tls.enabled:
-            given["tls-ca"] = "ca.crt"
-        return given | (self._beside_redis() if component in _USERS_OF_REDIS else {})
-
-    def _beside_redis(self) -> dict[str, str]:
-        """What is said of the Redis beside its URL."""
-        external = self.redis.external_secret
-        if self.redis.ours:
-            tls = {"redis-ca": "ca.crt"} if self.everywhere.tls.enabled else {}
-            return {"redis-password-file": "password", **tls}
-        return {"redis-ca": external.ca_key} if external.name and external.ca_key else {}
+            if self.everywhere.tls.enabled:
+                given["tls-ca"] = "ca.crt"
+        return given
 
     # --- what a component does not say by itself -------------------------------------------------
     def replicas(self, own: int | None) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kai.model import flag_rules, flag_values
+from kai.operands.spec.components import POD_GROUPER_GRPC_PORT as _GRPC
 from kai.operands.spec.known_flags import FLAGS
 from kai.operands.spec.problems import Place
 
@@ -24,30 +26,101 @@ _FIXED: Final = frozenset(
         "advertise-host",
         "grants",
         "node-name",
+        "scheduler-conf",
+        "scaling-pod-app-label",
+        "sysfs-root",
     }
 )
+_PROBES: Final = ("health-probe-bind-address", "health-listen")
+_METRICS: Final = ("metrics-bind-address", "metrics-listen-address", "metrics-listen", "listen-address")
+_WEBHOOKS: Final = ("webhook-addr", "webhook-listen")
+_REDIS: Final = ("redis-url", "redis-ca", "redis-server-name", "redis-password-file")
 
 
 #: How switches are set and taken back.
 _ON: Final = ("true", "t", "yes", "y", "on", "1")
 _OFF: Final = ("false", "f", "no", "n", "off", "0")
-#: What is more than a flag: several processes must see it alike, or need what it names -> the field for it.
+#: What is more than a flag: several processes must see it alike, or it is of objects beside its process, as
+#: ports are -> the field for it.
 _BY_FIELD: Final = {
-    "resource-reservation-namespace": "spec.binder.resourceReservation.namespace of the Config",
-    "scale-adjust-namespace": "spec.nodeScaleAdjuster.args.nodeScaleNamespace of the Config",
-    "history-url": "spec.insight.externalSecret of the Config",
-    "history-url-file": "spec.insight.externalSecret of the Config",
+    "scheduler-name": "spec.global.schedulerName",
+    "queue-label-key": "spec.global.queueLabelKey",
+    "nodepool-label-key": "spec.global.nodePoolLabelKey",
+    "metrics-namespace": "spec.queueController.metricsNamespace",
+    "resource-reservation-namespace": "spec.binder.resourceReservation.namespace",
+    "resource-reservation-service-account": "spec.binder.resourceReservation.serviceAccountName",
+    "resource-reservation-app-label": "spec.binder.resourceReservation.appLabel",
+    "scale-adjust-namespace": "spec.nodeScaleAdjuster.args.nodeScaleNamespace",
+    "scaling-pod-service-account": "spec.nodeScaleAdjuster.args.nodeScaleServiceAccount",
+    "default-priorities-configmap-name": "spec.podGrouper.args.defaultPrioritiesConfigMapName",
+    "default-priorities-configmap-namespace": "spec.podGrouper.args.defaultPrioritiesConfigMapNamespace",
+    "plugins": "spec.binder.plugins",
+    "hami-core-enabled": "spec.binder.plugins.hamicore.enabled",
+    "history-url": "spec.insight.externalSecret",
+    "history-url-file": "spec.insight.externalSecret",
+    "retention": "spec.insight.retention",
+    "http-listen": "spec.insight.httpPort",
+    "enable-webhook": "spec.queueController.webhooks.enableValidation",
+    "refuse-queue-deletion": "spec.queueController.webhooks.refuseDeletion",
+    "enable-podgroup-webhook": "spec.podGroupController.webhooks.enableValidation",
+    "podresources-socket": "spec.numaPlacementExporter.podResourcesSocket",
+    "pod-resources-socket": "spec.numaPlacementExporter.podResourcesSocket",
+    **dict.fromkeys(_REDIS, "spec.redis.externalSecret"),
 }
+#: The same of ports that not all components have a field for; without one they are fixed.
+_PORTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "admission": {
+        **dict.fromkeys(_WEBHOOKS, "spec.admission.webhook.targetPort"),
+        **dict.fromkeys(_PROBES, "spec.admission.webhook.probePort"),
+        **dict.fromkeys(_METRICS, "spec.admission.webhook.metricsPort"),
+    },
+    "binder": {
+        **dict.fromkeys(_PROBES, "spec.binder.probePort"),
+        **dict.fromkeys(_METRICS, "spec.binder.metricsPort"),
+    },
+    "insight": {"grpc-listen": "spec.insight.grpcPort"},
+    "podGroupController": dict.fromkeys(
+        _WEBHOOKS, "spec.podGroupController.controllerService.webhook.targetPort"
+    ),
+    "queueController": {
+        **dict.fromkeys(_WEBHOOKS, "spec.queueController.controllerService.webhook.targetPort"),
+        **dict.fromkeys(_METRICS, "spec.queueController.controllerService.metrics.targetPort"),
+    },
+    "scheduler": {
+        **dict.fromkeys((*_PROBES, *_METRICS), "spec.scheduler.schedulerService.targetPort"),
+        "grpc-listen": "spec.scheduler.schedulerService.grpcPort",
+    },
+}
+#: Longer than a process finishes its work: afterwards it ends what is left.
+_AFTER_DRAINING: Final = 10
+_LEAST_GRACE: Final = 30
 
 
 def settable(component: str) -> tuple[str, ...]:
     """The flags of a component that objects may add."""
-    return tuple(name for name in FLAGS[component] if may_be_added(name))
+    return tuple(name for name in FLAGS[component] if may_be_added(component, name))
 
 
-def may_be_added(flag: str) -> bool:
+def may_be_added(component: str, flag: str) -> bool:
     """Whether it is left to whoever installs."""
-    return flag not in _FIXED and flag not in _BY_FIELD
+    return not _field_of(component, flag) and not _is_fixed(flag)
+
+
+def _field_of(component: str, flag: str) -> str:
+    """The field of a Config by which it is said; empty for none."""
+    return _PORTS.get(component, {}).get(flag) or _BY_FIELD.get(flag, "")
+
+
+def _is_fixed(flag: str) -> bool:
+    """Whether the installation says it, where there is no field for it."""
+    return flag in _FIXED or flag in _PROBES or flag in _METRICS
+
+
+def grace_seconds(given: Mapping[str, str]) -> int:
+    """How long a pod may take to end, whose process has these flags."""
+    text = given.get("drain-timeout")
+    drain = flag_rules.DRAIN_TIMEOUT if text is None else float(flag_values.read("duration ge=0", text))
+    return max(_LEAST_GRACE, math.ceil(drain) + _AFTER_DRAINING)
 
 
 def switched(given: Mapping[str, str], flag: str) -> bool | None:
@@ -59,10 +132,10 @@ def switched(given: Mapping[str, str], flag: str) -> bool | None:
 def check_flags(component: str, given: Mapping[str, str], at: Place) -> None:
     """Say which flags a component does not have, which are not to be given, and which it could not read."""
     for name, text in given.items():
-        if name in _FIXED:
+        if field := _field_of(component, name):
+            at.below(name).complain(f"is more than a flag; set {field} of the Config")
+        elif _is_fixed(name):
             at.below(name).complain("is given by the installation itself; remove it")
-        elif name in _BY_FIELD:
-            at.below(name).complain(f"is more than a flag; set {_BY_FIELD[name]}")
         elif name not in FLAGS[component]:
             at.unknown(name, settable(component), what="flag")
         elif kind := FLAGS[component][name]:
@@ -74,7 +147,7 @@ def check_together(component: str, given: Mapping[str, str], at: Place, *, besid
     values = _Values(component, {**beside, **given})
     for flags, rule in _RULES:
         last = next((flag for flag in flags if flag in given), None)
-        if last is None or last not in FLAGS[component]:
+        if last is None or last not in FLAGS[component] or not may_be_added(component, last):
             continue
         try:
             rule(values)
@@ -138,17 +211,13 @@ def _previews(values: _Values) -> None:
         flag_rules.previews_stay_here(values.of("grpc-listen", ""), tls=values.tls)
 
 
-def _tokens(values: _Values) -> None:
-    flag_rules.tokens_go_over_tls(values.of("http-listen", ""), tls=values.tls)
-
-
-def _redis(values: _Values) -> None:
-    flag_rules.redis_is_told_once(
-        values.of("redis-url", ""),
-        ca=values.of("redis-ca", ""),
-        server_name=values.of("redis-server-name", ""),
-        password_file=values.of("redis-password-file", ""),
-    )
+def _where_schedulers_connect(values: _Values) -> None:
+    """On loopback or nowhere it tells none, and they find groups by themselves."""
+    listen = str(values.of("grpc-listen", ""))
+    if listen and flag_rules.reaches_others(listen) and listen.rpartition(":")[2] != str(_GRPC):
+        raise ValueError(
+            f"schedulers may connect to port {_GRPC} alone; write :{_GRPC}, or 127.0.0.1 before another port"
+        )
 
 
 #: Flags, and what they must be together.
@@ -157,6 +226,5 @@ _RULES: Final[tuple[tuple[tuple[str, ...], Callable[[_Values], None]], ...]] = (
     (("burst", "qps"), _burst),
     (("resource-reservation-pod-resources",), _reservation_resources),
     (("previews", "grpc-listen"), _previews),
-    (("http-listen",), _tokens),
-    (("redis-url", "redis-ca", "redis-server-name", "redis-password-file"), _redis),
+    (("grpc-listen",), _where_schedulers_connect),
 )

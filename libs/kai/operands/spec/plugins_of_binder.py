@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
 from kai.model import spelling
 from kai.operands.spec.components import BindPluginSpec
-from kai.operands.spec.fields import MapOf, Part
 from kai.operands.spec.problems import Place
 
 _SECONDS: Final = "bindTimeoutSeconds"
@@ -24,15 +21,14 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: Plugins of the original that are not here; turned off, nobody misses them.
 ELSEWHERE: Final = frozenset({"nvfractions"})
-_PLUGINS: Final = MapOf(Part(BindPluginSpec))
 #: Priorities of the two that have an order of their own.
 _SHARING, _HAMI = 100, 50
 
 
-def check(plugins: Mapping[str, BindPluginSpec], at: Place, *, hami_core: bool = False) -> None:
+def check(plugins: Mapping[str, BindPluginSpec], at: Place, *, hami_core: bool) -> None:
     """Say which plugins and arguments there are not, and which values cannot be used.
 
-    ``hami_core``: whether hamicore takes part where no plugin says so.
+    ``hami_core``: whether hamicore takes part, which the mode of sharing may say too.
     """
     for name, change in plugins.items():
         if name in ELSEWHERE and change.enabled is False:
@@ -41,19 +37,8 @@ def check(plugins: Mapping[str, BindPluginSpec], at: Place, *, hami_core: bool =
             at.unknown(name, ARGUMENTS, what="plugin")
             continue
         _check_arguments(name, change.arguments or {}, at.below(name).below("arguments"))
-    said = plugins.get("hamicore", BindPluginSpec()).enabled
-    if said or (said is None and hami_core):
+    if hami_core:
         _check_hamicore(plugins, at)
-
-
-def check_text(text: str, at: Place) -> None:
-    """The same of plugins as the binder is told of them, in JSON."""
-    try:
-        given = msgspec.json.decode(text) if text.strip() else {}
-    except msgspec.DecodeError as error:
-        at.complain(f"is {text!r}: must be a JSON object: {error}")
-        return
-    check(_PLUGINS.read(given, base={}, at=at), at)
 
 
 def _check_arguments(plugin: str, given: Mapping[str, str], at: Place) -> None:
