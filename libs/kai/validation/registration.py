@@ -7,6 +7,7 @@ from typing import Any, Final
 from kai.model import limits, names
 from kai.model.objects import Json
 from kai.model.rules.priorities import SEMI_PREEMPTIBLE
+from kai.validation import granted
 from kai.validation import pods as pod_rules
 
 MUTATE_POD: Final = "/mutate--v1-pod"
@@ -64,6 +65,15 @@ _MUCH_LISTED: Final = (
     " || has(one.envFrom) && size(one.envFrom) > 16))"
 )
 
+#: Labels, finalizers and the like are nobody's business who looks at the spec only: that they can be written
+#: depends on nobody.
+_CHANGES_SPEC: Final[Json] = {
+    "name": "changes-spec",
+    "expression": (
+        "oldObject == null || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec"
+    ),
+}
+
 #: How a webhook is asked whose word nobody waits for.
 _WITHOUT_OWNER: Final = "!has(object.metadata.ownerReferences) || size(object.metadata.ownerReferences) == 0"
 _MADE_BY_HAND: Final[Json] = {"name": "made-by-hand", "expression": _WITHOUT_OWNER}
@@ -102,9 +112,19 @@ class PodScope:
 
     def selectors(self) -> Json:
         """As fields of a webhook. Our own namespace is left out: a webhook cannot admit itself."""
+        return self._selectors(*self._says_something())
+
+    def selectors_of_changed(self) -> Json:
+        """The same, but of a pod that exists only for changes of what the rules go by.
+
+        Whatever else is written on it goes on while we are away: the binder's labels, and finalizers.
+        """
+        changed: Json = {"name": "changes-what-counts", "expression": _changes_what_counts()}
+        return self._selectors(*self._says_something(), changed)
+
+    def _says_something(self) -> list[Json]:
         # The API server knows by itself that most pods are in order, and need not ask.
-        conditions = [] if self.all_pods else [{"name": "says-something", "expression": _says_something()}]
-        return self._selectors(*conditions)
+        return [] if self.all_pods else [{"name": "says-something", "expression": _says_something()}]
 
     def selectors_of_large(self) -> Json:
         """The same for pods that may be beyond their bounds, and that we are not asked about otherwise."""
@@ -175,9 +195,12 @@ def of_admission(client_config: ClientConfig, scope: PodScope) -> tuple[Json, Js
         _configuration(
             "Validating",
             "validating-kai-admission",
-            {**_webhook(service, check_pod, pods, *added), **scope.selectors()},
+            {**_webhook(service, check_pod, pods, *added), **scope.selectors_of_changed()},
             *([] if scope.all_pods else [large]),
-            _webhook(f"topology.{service}", client_config(ADMISSION, VALIDATE_TOPOLOGY), topologies),
+            {
+                **_webhook(f"topology.{service}", client_config(ADMISSION, VALIDATE_TOPOLOGY), topologies),
+                "matchConditions": [_CHANGES_SPEC],
+            },
         ),
     )
 
@@ -193,7 +216,10 @@ def of_queues(client_config: ClientConfig, *, refuse_deletion: bool = False) -> 
     return _configuration(
         "Validating",
         "kai-queue-validation-v2",
-        _webhook("queue-validation.kai.scheduler", here, queues),
+        {
+            **_webhook("queue-validation.kai.scheduler", here, queues),
+            "matchConditions": [_CHANGES_SPEC],
+        },
         _webhook(
             "queue-deletion.kai.scheduler",
             here,
@@ -212,7 +238,7 @@ def of_pod_groups(client_config: ClientConfig) -> Json:
         "kai-podgroup-validation-v2alpha2",
         {
             **_webhook("podgroup-validation.kai.scheduler", here, pod_groups),
-            "matchConditions": [{"name": "says-something", "expression": _POD_GROUP_SAYS}],
+            "matchConditions": [{"name": "says-something", "expression": _POD_GROUP_SAYS}, _CHANGES_SPEC],
         },
     )
 
@@ -223,6 +249,42 @@ def _says_something() -> str:
     return (
         "[object, oldObject].exists(pod, pod != null && has(pod.metadata.annotations) && "
         f"[{keys}].exists(key, key in pod.metadata.annotations))"
+    )
+
+
+def _changes_what_counts() -> str:
+    """Whether a pod is new, or a change touches what the rules go by.
+
+    These are what it asks for and was granted, its containers, and on a node which devices it shares.
+    """
+    keys = sorted({*pod_rules.ANNOTATIONS, *granted.ANNOTATIONS, names.GPU_FRACTION_CONTAINER})
+    said, said_before = (
+        f"(has({pod}.metadata.annotations) && key in {pod}.metadata.annotations"
+        f" ? [{pod}.metadata.annotations[key]] : [])"
+        for pod in ("object", "oldObject")
+    )
+    labels, labels_before = (
+        f"(has({pod}.metadata.labels) ? dyn({pod}.metadata.labels) : dyn({{}}))"
+        for pod in ("object", "oldObject")
+    )
+    is_group = f"(key == '{names.GPU_GROUP_LABEL}' || key.startsWith('{names.MULTI_GPU_GROUP_PREFIX}'))"
+    return " || ".join(
+        (
+            "oldObject == null",
+            f"[{', '.join(map(repr, keys))}].exists(key, {said} != {said_before})",
+            "object.spec.containers != oldObject.spec.containers",
+            *(
+                f"(has(object.spec.{at}) ? object.spec.{at} : [])"
+                f" != (has(oldObject.spec.{at}) ? oldObject.spec.{at} : [])"
+                for at in ("initContainers", "ephemeralContainers")
+            ),
+            (
+                "has(oldObject.spec.nodeName) && ("
+                f"{labels}.exists(key, {is_group}"
+                f" && !(key in {labels_before} && {labels_before}[key] == {labels}[key]))"
+                f" || {labels_before}.exists(key, {is_group} && !(key in {labels})))"
+            ),
+        )
     )
 
 

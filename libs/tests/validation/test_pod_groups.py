@@ -268,6 +268,11 @@ ASKED_ABOUT = {
     "a gang that grows": ({"spec": {"minMember": 1}}, {"spec": {"minMember": 4}}, False),
     "a minimum that nobody may take and that grows": (SEMI_ONE, {"spec": {"minMember": 4, **SEMI}}, True),
     "parts that go": ({"spec": {"subGroups": [PART], **SEMI}}, {"spec": {"minMember": 4, **SEMI}}, True),
+    "another label of one with a part": (
+        {"spec": {"subGroups": [PART]}},
+        {"spec": {"subGroups": [PART]}, "metadata": {"labels": {"x": "y"}}},
+        False,
+    ),
     "another label": (SEMI_ONE, SEMI_ONE | {"metadata": {"labels": {"x": "y"}}}, False),
     "one that becomes semi-preemptible": ({"spec": {"minMember": 1}}, SEMI_ONE, False),
     "one without a spec": ({}, SEMI_ONE, False),
@@ -278,5 +283,8 @@ ASKED_ABOUT = {
 @pytest.mark.parametrize(("before", "after", "asked"), ASKED_ABOUT.values(), ids=ASKED_ABOUT.keys())
 def test_the_api_server_asks_about_what_may_be_refused(before, after, asked):
     (webhook,) = of_pod_groups(lambda service, path: {})["webhooks"]
-    (condition,) = webhook["matchConditions"]
-    assert cel.evaluate(condition["expression"], object=after, oldObject=before) is asked
+    holds = [
+        cel.evaluate(condition["expression"], object=after, oldObject=before)
+        for condition in webhook["matchConditions"]
+    ]
+    assert all(holds) is asked

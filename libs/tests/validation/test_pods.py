@@ -220,6 +220,67 @@ def test_the_api_server_is_told_all_keys_that_the_rules_go_by(given):
     assert not labels.keys_asked
 
 
+CONTAINER = {"name": "main", "image": "x", "env": [{"name": "A", "value": "b"}]}
+OTHER_CONTAINER = {"name": "main", "image": "x", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+SHARES = {"gpu-fraction": "0.5"}
+
+
+def stored(annotations=SHARES, *, labels=None, node="", containers=(CONTAINER,), **spec):
+    """A pod of ours as the API server knows it."""
+    meta = {"annotations": annotations, **({"labels": labels} if labels else {})}
+    where = {"nodeName": node} if node else {}
+    spec = {"schedulerName": "kai-scheduler", "containers": list(containers), **where, **spec}
+    return {"metadata": meta, "spec": spec}
+
+
+GROUPED, MANY = {"runai-gpu-group": "g"}, {"runai-gpu-group/g": "g", "runai-gpu-group/h": "h"}
+CHANGES = {
+    "a new pod": (None, stored(), True),
+    "nothing": (stored(), stored(), False),
+    "the label of its device": (stored(), stored(labels=GROUPED), False),
+    "the labels of its devices": (stored(), stored(labels=MANY), False),
+    "a label taken off before it has a node": (stored(labels=GROUPED), stored(), False),
+    "its finalizers": (stored() | {"metadata": {"annotations": SHARES, "finalizers": []}}, stored(), False),
+    "its group": (stored(), stored({**SHARES, "pod-group-name": "g"}), False),
+    "a gate taken off": (stored(schedulingGates=[{"name": "x"}]), stored(), False),
+    **{
+        f"annotation {key}": (stored(), stored({**SHARES, key: "1"}), True)
+        for key in (*pods.ANNOTATIONS, "gpu-fraction-container-name", "received-resource-type")
+    },
+    "what it asks for taken off": (stored(), stored({"a": "b"}), True),
+    "a container": (stored(), stored(containers=[OTHER_CONTAINER]), True),
+    "an init container": (stored(), stored(initContainers=[OTHER_CONTAINER]), True),
+    "an added container": (stored(), stored(ephemeralContainers=[OTHER_CONTAINER]), True),
+    "the device of one with a node": (
+        stored(labels=GROUPED, node="n"),
+        stored(labels={"runai-gpu-group": "h"}, node="n"),
+        True,
+    ),
+    "one device more with a node": (
+        stored(labels=GROUPED, node="n"),
+        stored(labels=GROUPED | MANY, node="n"),
+        True,
+    ),
+    "no device any more with a node": (stored(labels=MANY, node="n"), stored(node="n"), True),
+    "another label with a node": (
+        stored(labels=GROUPED, node="n"),
+        stored(labels=GROUPED | {"app": "x", "runai-gpu-groups": "x"}, node="n"),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("all_pods", [False, True])
+@pytest.mark.parametrize(("before", "after", "asked"), CHANGES.values(), ids=CHANGES.keys())
+def test_the_api_server_asks_about_a_change_only_where_the_rules_look(before, after, asked, all_pods):
+    webhook = of_admission(lambda service, path: {}, PodScope(all_pods=all_pods))[1]["webhooks"][0]
+    holds = [
+        cel.evaluate(condition["expression"], object=after, oldObject=before)
+        for condition in webhook["matchConditions"]
+    ]
+    assert all(holds) is asked
+
+
 # --- bounds --------------------------------------------------------------------------------------
 HOSTILE_PODS = [hostile for hostile in HOSTILE if hostile.kind is Kind.POD]
 LARGE = next(

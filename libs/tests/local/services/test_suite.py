@@ -92,7 +92,7 @@ def test_admission_that_blocks_devices_is_asked_about_all_pods() -> None:
         [condition["name"] for condition in manifest["webhooks"][0].get("matchConditions", ())]
         for _, manifest in WebhookEndpoints(blocking.webhook_ports, b"PEM", all_pods=True).configurations()
     ]
-    assert asked[:2] == [["scheduler-name-match"]] * 2
+    assert asked[:2] == [["scheduler-name-match"], ["scheduler-name-match", "changes-what-counts"]]
 
 
 def test_insight_answers_over_http_on_loopback_where_that_is_told() -> None:
