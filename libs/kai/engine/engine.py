@@ -180,6 +180,7 @@ class _Cycle:
         timings: dict[str, float] = {}
         started = time.perf_counter()
         turns = self._engine.turns
+        turns.forget(state.gone_jobs)
         session = self._engine.open(state, self._now, turns=turns, cuts=self._cuts)
         self._transaction.decisions = session.decisions
         turns.begin(self._somebody_waits(session))

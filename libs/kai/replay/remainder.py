@@ -46,7 +46,7 @@ def take(state: ClusterState, turns: Turns) -> Remainder:
         unbroken_refusals=state.refusals.unbroken(),
         eviction_refusals=state.eviction_refusals.told(),
         times={job.key: past for job in jobs if any(past := job.past)},
-        promised=PROMISED.of(state.kept),
+        promised=tuple(key for key in PROMISED.of(state.kept) if key not in state.gone_jobs),
         nominated={
             task.key: task.nominated
             for task in state.tasks.values()

@@ -8,10 +8,13 @@ import pytest
 from kai.config import SEARCHING
 from kai.engine import Engine, EngineParams, SchedulerConfig
 from kai.engine.queueing.turns import LEAST_SECONDS, LONGEST_STRETCH_SECONDS, MOST_SECONDS, Turn, Turns
+from kai.engine.reasons import Unschedulable
 from kai.engine.search.solver import Search
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import NOW, a_job, a_node, a_queue, a_state, add, nodes
 from libs.tests.engine.random_worlds import carry_out, fuzz, random_objects
+
+NO_ROOM = Unschedulable("NoRoom", "there is none")
 
 
 @dataclass
@@ -129,6 +132,24 @@ def test_who_comes_during_a_pass_waits_for_the_next(turns):
     assert not turns.takes_part("reclaim", job="late")
     turns.end()
     assert turns.takes_part("reclaim", job="late")
+
+
+def test_who_is_made_anew_comes_after_the_pass_began_and_has_nothing_of_the_former(turns):
+    turns.take("reclaim", job="a", turn=Turn(failed=True))
+    turns.explain("reclaim", job="a", why=NO_ROOM)
+    turns.explain("reclaim", job="b", why=NO_ROOM)
+    for job in ("a", "b"):
+        turns.stop("reclaim", job=job)
+    turns.give_way("reclaim", ["a", "b"])
+    turns.end()
+    turns.forget({"a": "uid"})
+    turns.begin(_somebody_waits)
+    assert not turns.takes_part("reclaim", job="a")
+    assert turns.had("reclaim", job="a") is None
+    assert turns.start("reclaim", job="a") == 0.25
+    assert turns.takes_part("reclaim", job="b")
+    assert turns.explanations("reclaim") == {"b": NO_ROOM}
+    assert turns.start("reclaim", job="b") == 0.5
 
 
 def test_a_search_that_was_stopped_may_take_longer_each_time_up_to_a_bound(turns):

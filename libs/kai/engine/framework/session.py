@@ -385,13 +385,14 @@ class Session:
     def promised_jobs(self) -> list[Job]:
         """Jobs that the last cycle let wait for resources being released, in the order of its promises.
 
-        Those of them that could be given a place now; none where ``keep_nominations`` is off.
+        Those of them that could be given a place now, and not those that were made anew by their names since;
+        none where ``keep_nominations`` is off.
         """
-        known = PROMISED.of(self.state.kept)
+        known, gone = PROMISED.of(self.state.kept), self.state.gone_jobs
         if not known or not self.config.params.keep_nominations:
             return []
         able = {job.key: job for job in self.allocatable_jobs()}
-        return [able[key] for key in known if key in able]
+        return [able[key] for key in known if key in able and key not in gone]
 
     def depth(self, action: str) -> int | None:
         """How many jobs of a queue an action looks at; None is all."""

@@ -16,7 +16,7 @@ row.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -79,6 +79,16 @@ class _Pass:
         """Seconds that the next search of a job may take."""
         return doubled(FIRST_STRETCH_SECONDS, self.stopped.get(job, 0), most=LONGEST_STRETCH_SECONDS)
 
+    def forget(self, gone: Container[PodGroupKey]) -> None:
+        """Who is made anew by one of these names has nothing of the former's."""
+        if self.comprised is not None:
+            self.comprised = frozenset(job for job in self.comprised if job not in gone)
+        self.had = {job: turn for job, turn in self.had.items() if job not in gone}
+        self.stopped = {job: times for job, times in self.stopped.items() if job not in gone}
+        for told in (self.explanations, self.explanations_before):
+            for job in [job for job in told if job in gone]:
+                del told[job]
+
     def end(self) -> None:
         """It is over: the next cycle begins another one."""
         self.stopped = {
@@ -120,6 +130,12 @@ class Turns:
         self._put_off_before, self._put_off = self._put_off, False
         for each in self._passes.values():
             each.searched = each.gave_way = False
+
+    def forget(self, gone: Collection[PodGroupKey]) -> None:
+        """These jobs are gone; one that has such a key now is another, which came after the passes began."""
+        if gone:
+            for each in self._passes.values():
+                each.forget(gone)
 
     def end(self) -> None:
         """All actions of a cycle are done; the passes of those that did not give way are over."""

@@ -1,6 +1,10 @@
 """What ``allocate`` places where, what it lets wait for resources being released, and what it says."""
 
+from kai.engine import Engine
+from kai.engine.framework.decisions import PROMISED
 from kai.model.objects import Taint
+from kai.replay.remainder import take
+from kai.snapshot.kinds import Kind
 from libs.tests.engine.builders import (
     NOW,
     SLICE,
@@ -13,6 +17,7 @@ from libs.tests.engine.builders import (
     a_queue,
     a_state,
     a_topology,
+    add,
     config,
     decided,
     job_of,
@@ -626,3 +631,20 @@ def test_who_keeps_away_from_a_gang_keeps_away_from_all_places_that_it_waits_for
     got = decided(state, config("allocate"))
     assert got.waits == {"gang-0": "n0", "gang-1": "n1"}
     assert got.binds == {"before-0": "free"}
+
+
+def test_who_is_made_anew_inherits_no_promise_of_the_former_of_his_name() -> None:
+    state = a_state(nodes(1, gpus=1), leaving("old", gpus=1, on="n0"), a_job("g", gpus=1, created=1))
+    engine = Engine(config("allocate"))
+    assert [each.pod.name for each in engine.run(state, NOW).nominations] == ["g-0"]
+    add(state, a_job("h", gpus=1, created=2))
+    state.remove(Kind.POD, "default/g-0")
+    state.remove(Kind.POD_GROUP, "default/g")
+    anew = a_job("g", gpus=1, created=3)
+    for each in anew:
+        each.metadata.uid += "-anew"
+    add(state, anew)
+    state.remove(Kind.POD, "default/old-0")
+    assert PROMISED.of(state.kept) == ("default/g",)
+    assert not take(state, engine.turns).promised
+    assert [each.pod.name for each in engine.run(state, NOW + 1).binds] == ["h-0"]
