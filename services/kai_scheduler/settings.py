@@ -93,6 +93,9 @@ class SchedulerSettings(TlsSettings, RedisSettings):
             scaling_namespace=self.scale_adjust_namespace,
             namespace=self.namespace,
             restrict_node_scheduling=self.restrict_node_scheduling,
+            cpu_worker_label_key=self.cpu_worker_node_label_key,
+            gpu_worker_label_key=self.gpu_worker_node_label_key,
+            mig_worker_label_key=self.mig_worker_node_label_key,
             full_hierarchy_fairness=self.full_hierarchy_fairness,
             stuck_in_releasing_seconds=self.stuck_in_releasing_threshold,
         )

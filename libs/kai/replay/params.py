@@ -49,6 +49,10 @@ def read(document: Mapping[str, Any] | None) -> tuple[StateParams, EngineParams,
         scaling_namespace=fields.text("scaleAdjustNamespace"),
         namespace=fields.text("installationNamespace") or names.NAMESPACE,
         restrict_node_scheduling=fields.flag("restrictSchedulingNodes"),
+        # Those of the original do not say these three either.
+        cpu_worker_label_key=fields.text("cpuWorkerNodeLabelKey") or names.CPU_WORKER_LABEL,
+        gpu_worker_label_key=fields.text("gpuWorkerNodeLabelKey") or names.GPU_WORKER_LABEL,
+        mig_worker_label_key=fields.text("migWorkerNodeLabelKey") or names.MIG_WORKER_LABEL,
         full_hierarchy_fairness=fields.flag("fullHierarchyFairness"),
         # Schedulers that are older than the flag do not write it.
         stuck_in_releasing_seconds=fields.seconds("stuckInReleasingThreshold")
@@ -80,6 +84,9 @@ def document(
         "scaleAdjustNamespace": state.scaling_namespace,
         "installationNamespace": state.namespace,
         "restrictSchedulingNodes": state.restrict_node_scheduling,
+        "cpuWorkerNodeLabelKey": state.cpu_worker_label_key,
+        "gpuWorkerNodeLabelKey": state.gpu_worker_label_key,
+        "migWorkerNodeLabelKey": state.mig_worker_label_key,
         "partitionParams": {
             "NodePoolLabelKey": state.node_pool_label_key,
             "NodePoolLabelValue": state.node_pool,

@@ -278,8 +278,8 @@ class Intake:
         labels = obj.labels
         wanted = cluster.params.in_pool(labels) and not (
             cluster.params.restrict_node_scheduling
-            and names.CPU_WORKER_LABEL not in labels
-            and names.GPU_WORKER_LABEL not in labels
+            and cluster.params.cpu_worker_label_key not in labels
+            and cluster.params.gpu_worker_label_key not in labels
         )
         if not wanted:
             if node is not None:
@@ -292,6 +292,12 @@ class Intake:
             cluster.refusals.forget(node.name)  # those of a machine that was replaced under its name
         self._put_node(node, obj)
 
+    def _describe(self, node: Node, obj: NodeObject, *, dra_gpus: int) -> dict[int, int]:
+        cluster = self._cluster
+        return nodes.describe(
+            node, obj, cluster.resources, cluster.params, dra_gpus=dra_gpus, backed=self._backed
+        )
+
     def _put_node(self, node: Node | None, obj: NodeObject) -> None:
         cluster = self._cluster
         name = obj.metadata.name
@@ -299,7 +305,7 @@ class Intake:
         dra_gpus = self._gpu_slices.count(name)
         newest = Node(name=name, row=0, object=obj)
         # Raises, if at all, before anything changes.
-        amounts = nodes.describe(newest, obj, cluster.resources, dra_gpus=dra_gpus, backed=self._backed)
+        amounts = self._describe(newest, obj, dra_gpus=dra_gpus)
         self._classify_again(known)
         affected = list(cluster.on_node.get(name, {}).values())
         for task in affected:
@@ -308,7 +314,7 @@ class Intake:
             node = newest
             cluster.nodes.add(node)
         else:
-            nodes.describe(node, obj, cluster.resources, dra_gpus=dra_gpus, backed=self._backed)
+            self._describe(node, obj, dra_gpus=dra_gpus)
             cluster.nodes.changed()
         try:
             cluster.nodes.set_allocatable(node, amounts)

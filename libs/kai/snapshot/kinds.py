@@ -91,6 +91,11 @@ class StateParams:
     #: Of the installation.
     namespace: str = names.NAMESPACE
     restrict_node_scheduling: bool = False
+    #: Labels of nodes: of those that are for pods without GPUs, and for pods with them, if it is restricted;
+    #: and of those that have MIG devices, or by their value have none.
+    cpu_worker_label_key: str = names.CPU_WORKER_LABEL
+    gpu_worker_label_key: str = names.GPU_WORKER_LABEL
+    mig_worker_label_key: str = names.MIG_WORKER_LABEL
     full_hierarchy_fairness: bool = True
     stuck_in_releasing_seconds: float = 120.0
 

@@ -10,6 +10,7 @@ from kai.model.dra import DEVICE_CLASS_RESOURCE_PREFIX
 from kai.model.objects import Node as NodeObject
 from kai.model.quantity import integer
 from kai.model.rules.gpus import is_gpu, shared_memory_mib
+from kai.snapshot.kinds import StateParams
 from kai.snapshot.resources import CPU, GPU, MEMORY, PODS, ResourceTable
 from kai.snapshot.rows import UNKNOWN_GPU_MEMORY_MIB, Node
 
@@ -19,7 +20,13 @@ _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUn
 
 
 def describe(
-    node: Node, obj: NodeObject, resources: ResourceTable, *, dra_gpus: int, backed: Collection[str] = ()
+    node: Node,
+    obj: NodeObject,
+    resources: ResourceTable,
+    params: StateParams,
+    *,
+    dra_gpus: int,
+    backed: Collection[str] = (),
 ) -> dict[int, int]:
     """Fill a row from an object; returns what the node offers, by column.
 
@@ -33,13 +40,13 @@ def describe(
     count = integer(labels.get(names.GPU_COUNT_LABEL))
     node.gpu_count = amounts.get(GPU, 0) if count is None or count < 0 else count
     node.dra_gpus = dra_gpus
-    mig = labels.get(names.MIG_WORKER_LABEL)
+    mig = labels.get(params.mig_worker_label_key)
     has_mig = any(amounts.get(column, 0) > 0 for column, _ in resources.mig)
     node.mig = has_mig if mig is None else mig.lower() in ("true", "1", "t")
     node.mig_strategy = labels.get(names.MIG_STRATEGY_LABEL, "")
     node.ready = not unavailable(obj)
-    node.cpu_worker = names.CPU_WORKER_LABEL in labels
-    node.gpu_worker = names.GPU_WORKER_LABEL in labels
+    node.cpu_worker = params.cpu_worker_label_key in labels
+    node.gpu_worker = params.gpu_worker_label_key in labels
     offered = amounts.get(GPU, 0)
     of_claims = frozenset(filter(is_gpu, backed)) if dra_gpus else frozenset()
     node.askable_gpus = offered or (dra_gpus if of_claims else 0)

@@ -438,6 +438,16 @@ def test_a_configuration_that_cannot_be_read_is_refused(tiers):
         anonymous(replace(WHOLE, config={"tiers": tiers}))
 
 
+def test_labels_that_set_nodes_apart_are_called_like_those_of_the_nodes():
+    told = {f"{which}WorkerNodeLabelKey": f"secret.corp/{which}" for which in ("cpu", "gpu", "mig")}
+    node = {"metadata": {"name": "n", "labels": dict.fromkeys(told.values(), "true")}}
+    after, _ = anonymous(Archive(config=None, params=told, raw_objects={"nodes": [node]}))
+    (renamed,) = after.raw_objects["nodes"]
+    assert after.params.keys() == told.keys()
+    assert renamed["metadata"]["labels"] == dict.fromkeys(after.params.values(), "true")
+    assert "secret" not in str(after)
+
+
 def test_a_parameter_that_is_null_is_as_absent():
     told = {"schedulerName": None, "installationNamespace": None, "partitionParams": {"x": None}}
     after, _ = anonymous(replace(WHOLE, params=told))

@@ -111,7 +111,8 @@ def test_parameters_that_the_original_leaves_out_are_false_or_zero():
 
 
 def test_parameters_and_configuration_survive_a_round_trip():
-    state = StateParams(scheduler_name="s", node_pool="p", full_hierarchy_fairness=False)
+    keys = {f"{which}_worker_label_key": f"example.com/{which}" for which in ("cpu", "gpu", "mig")}
+    state = StateParams(scheduler_name="s", node_pool="p", full_hierarchy_fairness=False, **keys)
     engine = EngineParams(default_staleness_grace_seconds=-1.0, detailed_fit_errors=True)
     assert params.read(json.loads(json.dumps(params.document(state, engine)))) == (state, engine, ())
     told = "actions: allocate\nqueueDepthPerAction: {reclaim: 3}\n"

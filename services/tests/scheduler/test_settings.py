@@ -28,6 +28,8 @@ def test_every_flag_of_the_original_is_accepted():
     assert settings.metrics_listen == ":9999"
     params = settings.state_params
     assert (params.stuck_in_releasing_seconds, params.restrict_node_scheduling) == (180.0, True)
+    keys = params.cpu_worker_label_key, params.gpu_worker_label_key, params.mig_worker_label_key
+    assert keys == ("c", "g", "m")
     config = settings.scheduler_config()
     assert config.params.max_consolidation_preemptees == 3
     assert config.params.default_staleness_grace_seconds == -1.0

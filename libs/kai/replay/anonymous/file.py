@@ -28,6 +28,7 @@ _RESOURCES: Final = "ignoreList"
 _POOL: Final = ("nodepoollabelkey", "nodepoollabelvalue")
 #: Parameters that name a namespace or a label; the rest are switches and numbers.
 _NAMESPACES: Final = ("resourceReservationNamespace", "scaleAdjustNamespace", "installationNamespace")
+_LABELS: Final = ("queueLabelKey", "cpuWorkerNodeLabelKey", "gpuWorkerNodeLabelKey", "migWorkerNodeLabelKey")
 
 
 def anonymous(archive: Archive, *, random: Random | None = None) -> tuple[Archive, tuple[str, ...]]:
@@ -100,8 +101,9 @@ def _rewritten_settings(document: Mapping[str, Any], rewriting: Rewriting) -> Js
             found[key] = rewriting.name(said[key])
     if "schedulerName" in said:
         found["schedulerName"] = rewriting.name(said["schedulerName"])
-    if "queueLabelKey" in said:
-        found["queueLabelKey"] = rewriting.key(said["queueLabelKey"])
+    for key in _LABELS:
+        if key in said:
+            found[key] = rewriting.key(said[key])
     pool = document.get("partitionParams")
     if isinstance(pool, dict):
         found["partitionParams"] = {
