@@ -41,10 +41,10 @@ class Streams:
         """
         own, of_all = self._of[caller.user], self._of[caller.asker]
         if self._open >= MOST_STREAMS or own >= MOST_OF_ONE or of_all >= MOST_OF_NAMESPACE:
-            raise Problem(
-                Trouble.BUSY,
-                f"{MOST_STREAMS} streams are open, or {MOST_OF_ONE} of yours; close some, or ask again later",
-            )
+            told = f"{MOST_STREAMS} streams are open, or {MOST_OF_ONE} of yours"
+            if caller.asker != caller.user:
+                told += f", or {MOST_OF_NAMESPACE} of all service accounts of your namespace"
+            raise Problem(Trouble.BUSY, f"{told}; close some, or ask again later")
 
     @contextmanager
     def place(self, caller: Caller) -> Iterator[None]:

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+from contextlib import ExitStack
 
 import pytest
 
@@ -11,6 +12,8 @@ from kai.live.waiting import Known
 from kai.model.ids import PodGroupKey
 from kai.model.verdicts import GroupVerdict
 from kai_insight.http import guard, live_endpoints, packing, streams
+from kai_insight.http.access import Caller
+from kai_insight.http.problems import Problem
 from kai_insight.live.live import Live
 from libs.tests.engine.builders import a_job
 from services.tests.insight.town import NODES, POD_GROUPS, Told, asking
@@ -267,6 +270,38 @@ async def test_one_who_asks_has_so_many_streams_and_no_more(looked, boss, monkey
             return status
 
     await eventually(again, lambda status: status == 200)
+
+
+@pytest.mark.parametrize(
+    ("user", "told"),
+    [
+        ("anna", "200 streams are open, or 20 of yours; close"),
+        (
+            "system:serviceaccount:team:bot",
+            "200 streams are open, or 20 of yours, or 66 of all service accounts of your namespace; close",
+        ),
+    ],
+)
+def test_who_gets_no_stream_is_told_what_counts_for_him(user, told):
+    places, caller = streams.Streams(), Caller(key=b"", user=user)
+    with ExitStack() as stack:
+        for _ in range(20):
+            places.check(caller)
+            stack.enter_context(places.place(caller))
+        with pytest.raises(Problem, match=told):
+            places.check(caller)
+
+
+def test_service_accounts_of_a_namespace_have_so_many_streams_together():
+    places = streams.Streams()
+    accounts = [Caller(key=b"", user=f"system:serviceaccount:team:bot-{number}") for number in range(67)]
+    with ExitStack() as stack:
+        for each in accounts[:66]:
+            places.check(each)
+            stack.enter_context(places.place(each))
+        with pytest.raises(Problem):
+            places.check(accounts[66])
+        places.check(Caller(key=b"", user="system:serviceaccount:other:bot"))
 
 
 async def test_streams_take_none_of_the_places_of_questions(looked, boss, monkeypatch):
