@@ -9,7 +9,7 @@ import typer
 
 from kai_cli.connection import Target
 from kai_cli.output import fail
-from kai_local.services.suite import UnknownService, choose
+from kai_local.services.suite import USUAL, UnknownService, choose
 
 _ADDRESS = re.compile(r"[^:]*:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
 
@@ -17,7 +17,8 @@ _ADDRESS = re.compile(r"[^:]*:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
 def run(
     context: typer.Context,
     services: Annotated[
-        list[str] | None, typer.Argument(metavar="[SERVICE]...", help="Which; all if none is named.")
+        list[str] | None,
+        typer.Argument(metavar="[SERVICE]...", help=f"Which; if none is named, {', '.join(USUAL)}."),
     ] = None,
     *,
     binders: Annotated[int, typer.Option(min=1, help="Binder processes.")] = 1,
@@ -28,10 +29,18 @@ def run(
         str, typer.Option(metavar="HOST:PORT", help="Answer /readyz of all together here.")
     ] = "",
     webhooks: Annotated[
-        bool, typer.Option("--webhooks/--no-webhooks", help="Have an API server on loopback call ours.")
+        bool,
+        typer.Option(
+            "--webhooks/--no-webhooks",
+            help="Have an API server on loopback call ours; without, admission is left out.",
+        ),
     ] = False,
     install: Annotated[
-        bool, typer.Option("--install", help="First put in CRDs, namespaces, classes and queues.")
+        bool,
+        typer.Option(
+            "--install",
+            help="First put in CRDs, namespaces, classes and queues, which a new cluster lacks.",
+        ),
     ] = False,
 ) -> None:
     """Run the services against the cluster of the kubeconfig; Ctrl-C drains and ends them."""

@@ -16,6 +16,7 @@ from kai_cli.local import _read_log
 from kai_local.box.state import ClusterFiles, ClusterRecord
 from kai_local.processes.records import ProcessRecord
 from kai_local.real import binaries
+from kai_local.services.suite import USUAL
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +62,13 @@ def test_bad_input_is_told(arguments: list[str], status: int, says: str) -> None
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == status
     assert says in " ".join(result.output.replace("│", " ").split())
+
+
+def test_help_says_which_services_run_and_that_one_needs_webhooks() -> None:
+    result = CliRunner().invoke(app, ["run", "--help"], terminal_width=200)
+    told = " ".join(result.output.replace("│", " ").split())
+    assert f"if none is named, {', '.join(USUAL)}." in told
+    assert "without, admission is left out" in told
 
 
 @pytest.mark.parametrize(

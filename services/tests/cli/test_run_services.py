@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ import pytest
 
 from deadlines import patience, until
 from e2e.api_server import serving
+from e2e.harness import ROOT
 from kai_local.processes.ports import free_ports
 
 pytestmark = pytest.mark.integration
@@ -111,6 +113,26 @@ def test_they_end_in_order_when_nobody_reads_what_they_say(kubeconfig: Path) -> 
     assert process.wait(timeout=patience()) == 0
     assert not any(child.is_running() for child in children)
     assert errors.read_text() == ""
+
+
+def test_what_the_readme_says_serves_a_cluster_that_has_nothing_of_ours(kubeconfig: Path) -> None:
+    (command,) = re.findall(r"^kai (run .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    process = subprocess.Popen(
+        [*KAI, *command.split(), "--redis", "none"],
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said = []
+    with process:
+        assert process.stdout
+        for line in process.stdout:
+            said.append(line)
+            if "services serve" in line:
+                process.send_signal(signal.SIGINT)
+    assert process.returncode == 130, "".join(said)
+    assert any("5 services serve" in line for line in said)
 
 
 def test_a_cluster_without_our_custom_resources_is_told_how_to_get_them(kubeconfig: Path) -> None:
