@@ -89,6 +89,8 @@ class ReservationTemplate:
             "nodeName": node,
             "serviceAccountName": self.service_account,
             "enableServiceLinks": False,
+            # Its program ends with 0 where it finds another device than it has told, and only there.
+            "restartPolicy": "OnFailure",
             "tolerations": [_STAYS],
             "containers": [self._container()],
         }

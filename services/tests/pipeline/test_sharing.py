@@ -147,7 +147,8 @@ async def test_a_pod_that_runs_on_a_device_that_nobody_holds_is_deleted(cluster)
         await cluster.until(going)
 
 
-async def test_consumers_of_a_reservation_that_has_ended_go_with_it(cluster):
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+async def test_consumers_of_a_reservation_that_has_ended_go_with_it(cluster, phase):
     await cluster.node("n1")
     async with cluster.scheduler(), cluster.binder():
         await cluster.pod("a", fraction=0.3)
@@ -155,8 +156,10 @@ async def test_consumers_of_a_reservation_that_has_ended_go_with_it(cluster):
         await cluster.phase("a", "Running")
         (reservation,) = await cluster.reservations()
         name = reservation["metadata"]["name"]
+        # Its program ends with 0 where its device is lost, and is started again after any other end.
+        assert reservation["spec"]["restartPolicy"] == "OnFailure"
         await cluster.phase(name, "Running", namespace=names.RESERVATION_NAMESPACE)
-        await cluster.phase(name, "Failed", namespace=names.RESERVATION_NAMESPACE)
+        await cluster.phase(name, phase, namespace=names.RESERVATION_NAMESPACE)
 
         async def both_gone():
             if await cluster.reservations():

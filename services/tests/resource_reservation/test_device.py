@@ -1,11 +1,15 @@
-"""The program in a reservation pod: tells one device, exactly one, and only once."""
+"""The program in a reservation pod: tells one device, exactly one, only once, and ends if it gets another."""
 
 import asyncio
+import os
+import signal
 import sys
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
 
+from deadlines import eventually, within
 from kai.kube.client import KubeClient
 from kai.kube.errors import Forbidden
 from kai.kube.resources import NAMESPACES, PODS
@@ -13,8 +17,20 @@ from kai.model import names
 from kai_local.apiserver.serving.faults import Rule
 from kai_local.apiserver.serving.server import ApiServer
 from kai_resource_reservation.device import NoDevice, visible_device
-from kai_resource_reservation.service import announce
+from kai_resource_reservation.service import AnotherDevice, announce
 from kai_resource_reservation.settings import ReservationSettings
+
+#: The module ``pynvml`` on a machine with one device.
+DRIVER = """
+class NVMLError(Exception):
+    pass
+
+def nvmlInit(): pass
+def nvmlShutdown(): pass
+def nvmlDeviceGetCount(): return 1
+def nvmlDeviceGetHandleByIndex(index): return index
+def nvmlDeviceGetUUID(handle): return "{device}"
+"""
 
 
 class NVMLError(Exception):
@@ -93,17 +109,70 @@ async def cluster(tmp_path):
             await client.create(NAMESPACES, {"metadata": {"name": "ns"}})
             pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
             await client.create(PODS, pod, namespace="ns")
-            yield SimpleNamespace(server=server, client=client)
+            yield SimpleNamespace(server=server, client=client, kubeconfig=kubeconfig)
+
+
+async def told(client):
+    """The device that the pod tells."""
+    pod = await client.get(PODS, "p", namespace="ns")
+    return pod["metadata"].get("annotations", {}).get(names.RESERVED_GPU)
+
+
+@asynccontextmanager
+async def the_program(cluster, folder, *, device):
+    """The program in the pod, on a machine whose driver shows one device."""
+    (folder / "pynvml.py").write_text(DRIVER.format(device=device))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "kai_resource_reservation",
+        "--health-listen=127.0.0.1:0",
+        "--metrics-listen=127.0.0.1:0",
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "KUBECONFIG": cluster.kubeconfig,
+            "POD_NAME": "p",
+            "POD_NAMESPACE": "ns",
+        },
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 @pytest.mark.integration
 async def test_the_device_is_written_on_the_pod_once(cluster):
     first = await announce(cluster.client, name="p", namespace="ns", find_device=lambda: "GPU-1")
-    # Restarted, the container might see another one: what was told counts.
-    second = await announce(cluster.client, name="p", namespace="ns", find_device=lambda: "GPU-2")
     written = await cluster.client.get(PODS, "p", namespace="ns")
+    second = await announce(cluster.client, name="p", namespace="ns", find_device=lambda: "GPU-1")
     assert (first, second) == ("GPU-1", "GPU-1")
     assert written["metadata"]["annotations"][names.RESERVED_GPU] == "GPU-1"
+    assert await cluster.client.get(PODS, "p", namespace="ns") == written
+
+
+@pytest.mark.integration
+async def test_another_device_than_was_told_is_refused_and_not_told(cluster):
+    await announce(cluster.client, name="p", namespace="ns", find_device=lambda: "GPU-1")
+    with pytest.raises(AnotherDevice, match="GPU-1 was told, and GPU-2 is what this container was given"):
+        await announce(cluster.client, name="p", namespace="ns", find_device=lambda: "GPU-2")
+    assert await told(cluster.client) == "GPU-1"
+
+
+@pytest.mark.integration
+async def test_a_program_that_is_stopped_is_started_again_unless_it_has_lost_its_device(cluster, tmp_path):
+    """A kubelet starts anew what ends with a failure, and what ends without has ended for good."""
+    async with the_program(cluster, tmp_path, device="GPU-1") as first:
+        await eventually(lambda: told(cluster.client), what="the device on the pod")
+        first.send_signal(signal.SIGTERM)
+        async with within("the program ends"):
+            assert await first.wait() == 143
+    async with the_program(cluster, tmp_path, device="GPU-2") as second, within("the program ends"):
+        assert await second.wait() == 0
 
 
 @pytest.mark.integration

@@ -70,4 +70,4 @@ async def test_the_program_tells_its_device_and_holds_it_until_it_is_stopped(tmp
             assert process.returncode is None
             process.send_signal(signal.SIGTERM)
             async with within("the program ends"):
-                assert await process.wait() == 0
+                assert await process.wait() == 143
