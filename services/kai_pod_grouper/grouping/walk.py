@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kai.model.objects import OwnerReference
-from kai_pod_grouper.errors import AmbiguousOwner, OwnerReplaced, ReadForbidden
+from kai_pod_grouper.errors import AmbiguousOwner, GroupingError, OwnerReplaced, ReadForbidden
 from kai_pod_grouper.grouping.cluster import Cluster
 from kai_pod_grouper.objects.documents import Document, ObjectRef
 from kai_pod_grouper.objects.pods import Pod
@@ -36,6 +36,24 @@ async def owners_of(pod: Pod, cluster: Cluster) -> tuple[tuple[Document, ...], s
             known = ", ".join(f"{reference.kind} {reference.name}" for reference in references)
             raise AmbiguousOwner(f"{owner.of}: metadata.ownerReferences must be one owner, but are {known}")
     return tuple(owners), ""
+
+
+async def is_of(pod: Pod, owner: Document, cluster: Cluster) -> bool:
+    """Whether the pod belongs to an owner, at however many removes; so it is taken if that may not be read.
+
+    Not whether it belonged to another one of that name, whose pods may be there still.
+
+    Raises:
+        KubeError: something of it cannot be read at this moment.
+    """
+    references = pod.metadata.owner_references or []
+    if references and references[0].uid == owner.uid:
+        return True
+    try:
+        owners, note = await owners_of(pod, cluster)
+    except GroupingError:
+        return False
+    return bool(note) or any(each.uid == owner.uid for each in owners)
 
 
 async def _read(reference: OwnerReference, pod: Pod, cluster: Cluster) -> Document:

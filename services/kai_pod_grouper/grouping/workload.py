@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kai_pod_grouper.grouping import default_rule
 from kai_pod_grouper.grouping.cluster import Cluster
 from kai_pod_grouper.grouping.draft import GroupDraft
+from kai_pod_grouper.grouping.walk import is_of
 from kai_pod_grouper.objects.documents import Document, ObjectRef
 from kai_pod_grouper.objects.pods import Pod
 from kai_pod_grouper.options import GroupingOptions
@@ -56,6 +57,24 @@ class Workload:
         """
         ref = ObjectRef(api_version, kind, self.pod.metadata.namespace, name)
         return await self.cluster.get(ref, fresh=fresh)
+
+    async def pods(self, labels: Mapping[str, str]) -> list[Pod]:
+        """The pods of our scheduler with all these labels that belong to the top owner.
+
+        Names in labels are those of a former workload as well, whose pods may be there still.
+
+        Raises:
+            KubeError: it cannot be read at this moment whose they are.
+        """
+        ours: dict[str, bool] = {}
+        found: list[Pod] = []
+        for pod in self.cluster.pods(self.pod.metadata.namespace, labels):
+            owner = next((each.uid for each in pod.metadata.owner_references or ()), "")
+            if owner not in ours:
+                ours[owner] = await is_of(pod, self.top, self.cluster)
+            if ours[owner]:
+                found.append(pod)
+        return found
 
 
 Rule = Callable[[Workload], Awaitable[GroupDraft]]

@@ -25,7 +25,7 @@ async def group_service(workload: Workload) -> GroupDraft:
     draft = workload.under(revision).draft(fallback_class=INFERENCE)
     draft.preemptibility, draft.preemption_delay, draft.staleness_grace_period = "", None, None
     draft.topology = draft.required_level = draft.preferred_level = ""
-    if not workload.options.knative_gang_schedule or _pods_were_grouped_alone(workload, revision):
+    if not workload.options.knative_gang_schedule or await _pods_were_grouped_alone(workload, revision):
         owner = pod_document(pod)
         draft.name, draft.owner, draft.priority_class = group_name(owner), owner.reference, INFERENCE
         return draft
@@ -34,10 +34,10 @@ async def group_service(workload: Workload) -> GroupDraft:
     return draft
 
 
-def _pods_were_grouped_alone(workload: Workload, revision: Document) -> bool:
+async def _pods_were_grouped_alone(workload: Workload, revision: Document) -> bool:
     """What the revision's pods have already decides; one group alone is decided by whom it belongs to."""
     groups: set[str] = set()
-    for pod in workload.cluster.pods(workload.pod.metadata.namespace, {REVISION_LABEL: revision.name}):
+    for pod in await workload.pods({REVISION_LABEL: revision.name}):
         group = pod.annotations.get(names.POD_GROUP_ANNOTATION)
         if group in groups:
             return False

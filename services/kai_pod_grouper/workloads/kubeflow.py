@@ -52,7 +52,8 @@ async def group_mpi_job(workload: Workload) -> GroupDraft:
     """All replicas; without the launcher while that waits for ready workers before it is created."""
     job, draft = workload.top, workload.draft()
     size = gang_size(job, "mpiReplicaSpecs", ("Launcher", "Worker"))
-    if job.text("spec", "launcherCreationPolicy") == "WaitForWorkersReady" and not _launcher_exists(workload):
+    waits = job.text("spec", "launcherCreationPolicy") == "WaitForWorkersReady"
+    if waits and not await _launcher_exists(workload):
         launchers = job.integer("spec", "mpiReplicaSpecs", "Launcher", "replicas")
         if not launchers:
             raise job.invalid("spec", "mpiReplicaSpecs", "Launcher", "replicas", problem="must be at least 1")
@@ -61,10 +62,9 @@ async def group_mpi_job(workload: Workload) -> GroupDraft:
     return draft
 
 
-def _launcher_exists(workload: Workload) -> bool:
+async def _launcher_exists(workload: Workload) -> bool:
     labels = {JOB_NAME_LABEL: workload.top.name, JOB_ROLE_LABEL: "launcher"}
-    pods = workload.cluster.pods(workload.pod.metadata.namespace, labels)
-    return any(pod.metadata.deletion_timestamp is None for pod in pods)
+    return any(pod.metadata.deletion_timestamp is None for pod in await workload.pods(labels))
 
 
 _ALL = "one gang of all replicas, or of runPolicy.schedulingPolicy.minAvailable"

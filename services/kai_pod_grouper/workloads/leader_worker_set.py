@@ -33,7 +33,7 @@ async def group_leader_worker_set(workload: Workload) -> GroupDraft:
     index = int32(pod.labels.get(GROUP_INDEX_LABEL, ""))
     if index is not None:
         draft.name = f"{draft.name}-group-{index}"
-    leader_alone = policy == LEADER_READY and worker == 0 and not _has_had_workers(workload, draft)
+    leader_alone = policy == LEADER_READY and worker == 0 and not await _has_had_workers(workload, draft)
     draft.min_member = size = _size(template, policy, pod, leader_alone=leader_alone)
     segment = 0 if policy == LEADER_READY and size == 1 else _segment_size(lws, template, size)
     if segment:
@@ -63,22 +63,22 @@ def _size(template: Fields, policy: str, pod: Pod, *, leader_alone: bool) -> int
     return size if of_pod is None else of_pod
 
 
-def _has_had_workers(workload: Workload, draft: GroupDraft) -> bool:
+async def _has_had_workers(workload: Workload, draft: GroupDraft) -> bool:
     """Whether this leader has workers, or had: then the group has grown, and still needs those it lost.
 
     They are made when the leader is ready, which may take minutes from when it has a node: meanwhile a group
     that asked for them would be given up as one that lost them.
     """
-    pod, cluster = workload.pod, workload.cluster
+    pod = workload.pod
     if not pod.spec.node_name:
         return False
-    group = cluster.pod_group(draft.namespace, draft.name)
+    group = workload.cluster.pod_group(draft.namespace, draft.name)
     if group is not None and any(part.name != "leader" for part in group.spec.sub_groups or ()):
         return True
     labels = {key: pod.labels.get(key, "") for key in (NAME_LABEL, GROUP_INDEX_LABEL)}
     return any(
         each.labels.get(WORKER_INDEX_LABEL) != "0" and each.metadata.deletion_timestamp is None
-        for each in cluster.pods(pod.metadata.namespace, labels)
+        for each in await workload.pods(labels)
     )
 
 
