@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any, Final
 
 from kai.model.objects import Json, SubGroup, TopologyConstraint
@@ -16,6 +17,8 @@ from kai_pod_grouper.karta.definition import Component, Definition, Member, PodG
 from kai_pod_grouper.karta.scale import Scales
 
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+_DIGEST: Final = 8
 
 
 async def group(workload: Workload) -> GroupDraft | None:
@@ -100,7 +103,7 @@ def _by_keys(workload: Workload, draft: GroupDraft, scales: Scales, pod: _Pod) -
     effective, member = _member(pod, definition, component)
     instance = _instance(pod, effective, scales) if effective is component else None
     keys = [pod.single(path) for path in member.group_by_key_paths]
-    draft.name = "-".join([f"pg-{workload.top.uid}", *keys])
+    draft.name = _name(workload, keys)
     if keys and (len(draft.name) > 253 or not _SUBDOMAIN.fullmatch(draft.name)):
         raise InvalidWorkload(
             f"{pod.of}: {', '.join(member.group_by_key_paths)} must give parts of a name in lower case"
@@ -108,6 +111,18 @@ def _by_keys(workload: Workload, draft: GroupDraft, scales: Scales, pod: _Pod) -
         )
     draft.min_member = scales.of_subtree(effective.name, instance)
     return draft
+
+
+def _name(workload: Workload, keys: list[str]) -> str:
+    """By the keys, with a digest of them where another list of keys may join to the same name.
+
+    A group that an earlier release named without one stays, lest a gang is torn in two.
+    """
+    name = "-".join([f"pg-{workload.top.uid}", *keys])
+    joined = len(keys) > 1 and any("-" in key for key in keys)
+    if not joined or workload.cluster.pod_group(workload.pod.metadata.namespace, name) is not None:
+        return name
+    return f"{name}-{sha256('/'.join(keys).encode()).hexdigest()[:_DIGEST]}"
 
 
 def _component_of(pod: _Pod, definition: Definition) -> Component:
