@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kai.history.records import AnyRecord, Cycle, Decision, Run, Taking, cut
@@ -21,6 +21,8 @@ OUTCOMES: Final[Mapping[Outcome, str]] = {
     Outcome.UNSCHEDULABLE: "Unschedulable",
     Outcome.NOT_READY: "NotReady",
 }
+#: No two decisions about a name have one time; so much before the first about a group is its forerunner gone.
+_BEFORE_SECONDS: Final = 0.001
 _WAITING: Final = frozenset({"Pipelined", "Unschedulable", "NotReady"})
 _CONTENT: Final = frozenset({"Placed", "Settled"})
 
@@ -31,6 +33,20 @@ class Standing:
 
     outcome: str
     reason: str = ""
+    #: Of the group that it was said of; empty where that is not known.
+    uid: str = field(default="", compare=False)
+
+    def is_of_another(self, uid: str) -> bool:
+        """Whether it was said of one that had the name before the group with ``uid``."""
+        return bool(self.uid and uid and self.uid != uid)
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """That a group is gone, to be told if it is, and how it stood."""
+
+    decision: Decision
+    last: Standing
 
 
 class SessionBook:
@@ -60,7 +76,7 @@ class SessionBook:
         self._standing: dict[str, dict[str, Standing]] = {}
         #: That groups are gone which are still there, as far as we have seen. They may be another scheduler's
         #: now, and we may be late: it is told once they are seen to be gone.
-        self._left: dict[str, Decision] = {}
+        self._left: dict[str, _Left] = {}
 
     def begin(self, shard: str, decisions: Iterable[Decision]) -> None:
         """Go on from what a shard's pod groups were found to be last."""
@@ -71,8 +87,9 @@ class SessionBook:
     def gone(self, group: str) -> None:
         """A pod group does not exist any more."""
         if (left := self._left.pop(group, None)) is not None:
-            epoch, cycle = self._last[left.shard]
-            self._put(replace(left, at=max(left.at, self._now()), epoch=epoch, cycle=cycle))
+            said = left.decision
+            epoch, cycle = self._last[said.shard]
+            self._put(replace(said, at=max(said.at, self._now()), epoch=epoch, cycle=cycle))
 
     def take(self, shard: str, update: SessionUpdate) -> None:
         """Take in what the scheduler of a shard publishes.
@@ -81,11 +98,16 @@ class SessionBook:
         """
         standing = self._standing.setdefault(shard, {})
         self._last[shard] = (update.epoch, update.version)
+        forgotten: list[str] = []
         for group in update.forgotten:  # another one of the name may be told of in the same session
-            if standing.pop(group, None) is not None:
-                self._forgotten(shard, update, group)
+            if (last := standing.pop(group, None)) is not None:
+                self._left[group] = _Left(self._decision(shard, update, group, Standing(GONE), ""), last)
+                forgotten.append(group)
         for outcome in update.outcomes:
             self._found(shard, update, outcome, standing)
+        for group in forgotten:
+            if group in self._left and group not in self._surroundings.groups:
+                self._put(self._left.pop(group).decision)
         if update.full or update.version == 1:  # the first session of a leader tells of everything, too
             self._compare(shard, update, standing)
         if update.full:
@@ -110,21 +132,19 @@ class SessionBook:
         self, shard: str, update: SessionUpdate, outcome: PodGroupOutcome, standing: dict[str, Standing]
     ) -> None:
         reason = outcome.explanations[0].reason if outcome.explanations else ""
-        now = Standing(OUTCOMES[outcome.outcome], reason)
+        now = Standing(OUTCOMES[outcome.outcome], reason, outcome.uid)
         before = standing.get(outcome.pod_group)
-        self._left.pop(outcome.pod_group, None)
+        left = self._left.pop(outcome.pod_group, None)
+        former = before or (left.last if left is not None else None)
+        if former is not None and former.is_of_another(outcome.uid):
+            gone = self._decision(shard, update, outcome.pod_group, Standing(GONE), "")
+            self._put(replace(gone, at=gone.at - _BEFORE_SECONDS))
+            before = None
         standing[outcome.pod_group] = now
         settles = now.outcome == "Settled" and (before is None or before.outcome in _CONTENT)
         if now != before and not settles:
             message = outcome.message or next((each.message for each in outcome.explanations), "")
             self._put(self._decision(shard, update, outcome.pod_group, now, message))
-
-    def _forgotten(self, shard: str, update: SessionUpdate, group: str) -> None:
-        decision = self._decision(shard, update, group, Standing(GONE), "")
-        if group in self._surroundings.groups:
-            self._left[group] = decision
-        else:
-            self._put(decision)
 
     def _compare(self, shard: str, update: SessionUpdate, standing: dict[str, Standing]) -> None:
         """It tells of all that it has something to say about: the others are content, or gone."""

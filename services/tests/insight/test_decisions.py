@@ -1,5 +1,7 @@
 """Sessions become records: what a cycle did, who was evicted for whom, and how groups stand."""
 
+import pytest
+
 from kai.history.records import Cycle, Decision, Taking
 from kai.model.decisions import Eviction, Explanation, Outcome, PodGroupOutcome, PodRef
 from kai.wire.sessions import SessionUpdate
@@ -11,9 +13,9 @@ def update(version, *outcomes, **more):
     return SessionUpdate(version=version, **said)
 
 
-def found(outcome, reason="", *, group="team/train", message="no room"):
+def found(outcome, reason="", *, group="team/train", message="no room", uid=""):
     why = (Explanation(reason=reason, message=message),) if reason else ()
-    return PodGroupOutcome(pod_group=group, outcome=outcome, message=message, explanations=why)
+    return PodGroupOutcome(pod_group=group, uid=uid, outcome=outcome, message=message, explanations=why)
 
 
 def stories(seen):
@@ -116,6 +118,43 @@ def test_a_group_made_anew_stands_for_itself(begun):
     assert stories(begun) == [(1, "Unschedulable", "OverLimit"), (2, "Unschedulable", "OverLimit")]
     begun.sessions.take("default", update(3, binds=1))
     assert begun.of(Cycle)[-1].waiting == 1
+
+
+REPLACED = {
+    "the watch is late": lambda seen: None,
+    "the watch was quicker": lambda seen: (seen.group_removed(), seen.group()),
+    "the watch is amid": lambda seen: seen.group_removed(),
+}
+
+
+@pytest.mark.parametrize("watched", REPLACED.values(), ids=REPLACED)
+def test_a_group_that_another_takes_the_name_of_between_two_sessions_is_gone_before_that_one_waits(
+    begun, watched
+):
+    begun.sessions.take("default", update(1, found(Outcome.UNSCHEDULABLE, uid="first")))
+    watched(begun)
+    again = found(Outcome.UNSCHEDULABLE, uid="second")
+    begun.sessions.take("default", update(2, again, forgotten=("team/train",)))
+    first, gone, second = sorted(begun.of(Decision), key=lambda each: each.at)
+    assert [each.outcome for each in (first, gone, second)] == ["Unschedulable", "Gone", "Unschedulable"]
+    assert first.at < gone.at < second.at == NOON + 2
+    begun.group_removed()
+    assert len(begun.of(Decision)) == 3
+
+
+def test_a_group_that_another_takes_the_name_of_while_nobody_listened_is_gone(begun):
+    begun.sessions.take("default", update(1, found(Outcome.PLACED, uid="first")))
+    begun.sessions.take("default", update(9, found(Outcome.PLACED, uid="second"), epoch=4, full=True))
+    outcomes = [row.outcome for row in sorted(begun.of(Decision), key=lambda each: each.at)]
+    assert outcomes == ["Placed", "Gone", "Placed"]
+
+
+def test_a_group_that_comes_back_to_its_scheduler_was_never_gone(begun):
+    waits = found(Outcome.UNSCHEDULABLE, uid="first")
+    begun.sessions.take("default", update(1, waits))
+    begun.sessions.take("default", update(2, forgotten=("team/train",)))
+    begun.sessions.take("default", update(3, waits))
+    assert [outcome for _, outcome, _ in stories(begun)] == ["Unschedulable", "Unschedulable"]
 
 
 def test_one_that_goes_on_tells_nothing_twice(begun):
