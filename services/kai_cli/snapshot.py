@@ -10,8 +10,10 @@ from typing import Annotated, Final
 import aiohttp
 import typer
 
-from kai.replay import archive
+from kai.model import names
+from kai.replay import archive, params
 from kai.replay.anonymous import anonymous as without_names
+from kai.wire.shards import shard_of
 from kai_cli import absence
 from kai_cli.connection import Target
 from kai_cli.files import to_write
@@ -67,12 +69,28 @@ def snapshot(
 def taken(target: Target, address: str, *, name: str) -> bytes:
     """A snapshot file of the scheduler at ``address``; without one, of the local cluster of this name.
 
-    Without a name it is the local cluster that is the current context, or else the usual one.
+    Without a name it is the local cluster that is the context, or the usual one where no context is set.
+    Where several schedulers run in it, or a Lease was named, it is the one of the Lease.
 
     Raises:
-        typer.Exit: none answers, which is told.
+        typer.Exit: none answers, or the context is another cluster, which is told.
     """
-    where = address or _local(target, name)
+    if address:
+        return _of_address(address)
+    name, addresses = _local(target, name)
+    if len(addresses) == 1 and target.lease == names.SCHEDULER_NAME:
+        return _of_address(addresses[0])
+    others = set()
+    for each in addresses:
+        data = _of_address(each)
+        if (lease := _lease_of(data)) == target.lease:
+            return data
+        others.add(lease)
+    there = ", ".join(sorted(others))
+    raise fail(f"no scheduler of cluster {name!r} has Lease {target.lease!r}; take --scheduler-lease {there}")
+
+
+def _of_address(where: str) -> bytes:
     try:
         return asyncio.run(_get(f"http://{where}/get-snapshot"))
     except aiohttp.ClientResponseError as error:
@@ -80,6 +98,15 @@ def taken(target: Target, address: str, *, name: str) -> bytes:
         raise fail(f"{where} answers {error.status} to /get-snapshot; {what}") from error
     except (aiohttp.ClientError, ValueError, TimeoutError) as error:
         raise fail(f"no scheduler answers at {where}: {error}; {_FORWARD}") from error
+
+
+def _lease_of(data: bytes) -> str:
+    """The Lease of the scheduler that gave a snapshot."""
+    try:
+        found, *_ = params.read(archive.read(data).params)
+    except (archive.ArchiveError, params.ParamsError) as error:
+        raise fail(f"what the scheduler gives cannot be read: {error}") from error
+    return shard_of(found.scheduler_name, found.node_pool).lease
 
 
 def _without_names(data: bytes) -> bytes:
@@ -101,25 +128,47 @@ async def _get(url: str) -> bytes:
         return await answer.read()
 
 
-def _local(target: Target, name: str) -> str:
-    """Where the scheduler of a cluster on this machine serves snapshots."""
+def _local(target: Target, name: str) -> tuple[str, list[str]]:
+    """A cluster on this machine, and where its schedulers serve snapshots."""
     with absence.explained("`kai snapshot` without --address", remedy=_FORWARD):
-        from kai_local.box import kubeconfig
-        from kai_local.box.state import ClusterFiles, known_clusters, of_context
+        from kai_local.box.state import ClusterFiles
         from kai_local.errors import ClusterError
+    name = name or _of_context(target)
     try:
-        paths = kubeconfig.search_path() if target.kubeconfig is None else [target.kubeconfig]
-        name = name or of_context(target.context or kubeconfig.current_context(paths))
         record = ClusterFiles.of(name).read()
-    except (ClusterError, kubeconfig.KubeconfigError) as error:
+    except ClusterError as error:
         raise fail(str(error)) from error
-    found = None if record is None else next((each for each in record.processes if each.debug_address), None)
-    if found is None:
-        others = ", ".join(files.name for files in known_clusters())
-        hint = f" (there are {others}; name one with --name)" if others else ""
-        what = f"there is no cluster {name!r} with a scheduler on this machine{hint}"
+    found = [each.debug_address for each in record.processes if each.debug_address] if record else []
+    if not found:
+        what = f"there is no cluster {name!r} with a scheduler on this machine{_there_are()}"
         raise fail(f"{what}; elsewhere, {_FORWARD}")
-    return found.debug_address
+    return name, found
+
+
+def _of_context(target: Target) -> str:
+    """The cluster on this machine that the other commands would ask."""
+    from kai_local.box import kubeconfig
+    from kai_local.box.state import of_context
+
+    named = {} if target.kubeconfig is None else {"KUBECONFIG": str(target.kubeconfig)}
+    paths = kubeconfig.search_path(named or os.environ)
+    if named and not any(path.exists() for path in paths):
+        raise fail(f"kubeconfig {target.kubeconfig} does not exist")
+    try:
+        context = target.context or kubeconfig.current_context(paths)
+    except kubeconfig.KubeconfigError as error:
+        raise fail(str(error)) from error
+    if (name := of_context(context)) is None:
+        what = f"context {context!r} is of no cluster of `kai local` on this machine{_there_are()}"
+        raise fail(f"{what}; elsewhere, {_FORWARD}")
+    return name
+
+
+def _there_are() -> str:
+    from kai_local.box.state import known_clusters
+
+    others = ", ".join(files.name for files in known_clusters())
+    return f" (there are {others}; name one with --name)" if others else ""
 
 
 def _write(path: Path, data: bytes) -> None:

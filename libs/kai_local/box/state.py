@@ -245,10 +245,14 @@ def _has_record(directory: Path) -> bool:
         return False
 
 
-def of_context(context: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The name of the cluster that stands in kubeconfigs under ``context``; the usual one if none does."""
-    known = (files.name for files in known_clusters(environment) if files.context == context)
-    return next(known, DEFAULT_NAME)
+def of_context(context: str, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The name of the cluster that stands in kubeconfigs under ``context``; the usual one if that is empty.
+
+    None where the context is that of another cluster, about which none of ours says anything.
+    """
+    if not context:
+        return DEFAULT_NAME
+    return next((files.name for files in known_clusters(environment) if files.context == context), None)
 
 
 def earlier_contexts(context: str, environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -139,13 +139,17 @@ def test_what_is_written_is_read_and_listed(tmp_path: Path) -> None:
     assert [one.name for one in known_clusters({"XDG_STATE_HOME": str(tmp_path)})] == ["box"]
 
 
-def test_the_cluster_of_a_context_is_found_and_the_usual_one_taken_for_others(tmp_path: Path) -> None:
+def test_the_cluster_of_a_context_is_found_and_none_taken_for_another(tmp_path: Path) -> None:
     box = files(tmp_path)
     box.make()
     box.write(a_record())
     environment = {"XDG_STATE_HOME": str(tmp_path)}
     assert of_context(box.context, environment) == "box"
-    assert of_context("prod", environment) == of_context("kai-gone", environment) == DEFAULT_NAME
+    assert of_context("prod", environment) is of_context("kai-gone", environment) is None
+
+
+def test_the_usual_cluster_is_taken_where_no_context_is_set(tmp_path: Path) -> None:
+    assert of_context("", {"XDG_STATE_HOME": str(tmp_path)}) == DEFAULT_NAME
 
 
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
@@ -178,7 +182,7 @@ def test_the_cluster_of_another_user_is_told_and_stands_in_nobodys_way() -> None
             with pytest.raises(ClusterError, match=r"Permission denied; run this as the user who started"):
                 ending.take_down(box)
             assert known_clusters(environment) == []
-            assert of_context(box.context, environment) == DEFAULT_NAME
+            assert of_context(box.context, environment) is None
         finally:
             os.seteuid(0)
 
