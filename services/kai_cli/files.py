@@ -40,7 +40,10 @@ def to_write(path: Path | None) -> Path | None:
         raise typer.BadParameter(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
         raise typer.BadParameter(f"the folder {path.parent} is not there; make it first")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    where = path.resolve()  # a link may lead to what is not there yet
+    if not path.exists() and not where.parent.is_dir():
+        raise typer.BadParameter(f"{path} leads to {where}, and the folder {where.parent} is not there")
+    if not os.access(path if path.exists() else where.parent, os.W_OK):
         raise typer.BadParameter(f"you may not write {path}")
     return path
 

@@ -172,7 +172,15 @@ def _there_are() -> str:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Readable by us only: pods may carry in their environment what others should not see."""
+    """Readable by us only: pods may carry in their environment what others should not see.
+
+    A file is replaced as a whole, where a link leads. A device or a pipe is none, and is written to.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as there:
+            there.write(data)
+        return
+    path = path.resolve()
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

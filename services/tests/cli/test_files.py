@@ -1,5 +1,8 @@
 """Files that commands write: what cannot be written is told before the work, and nothing is left behind."""
 
+import os
+import threading
+
 import pytest
 from typer.testing import CliRunner
 
@@ -69,3 +72,39 @@ def test_a_snapshot_that_cannot_take_its_place_leaves_nothing_behind(tmp_path, m
     result = CliRunner().invoke(app, ["snapshot", "-o", str(target)])
     assert result.exit_code == 1
     assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_snapshot_goes_where_a_link_leads_and_the_link_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot, "taken", lambda *_, **__: b"all of it")
+    (tmp_path / "there").mkdir()
+    link, target = tmp_path / "latest.zip", tmp_path / "there" / "snapshot.zip"
+    link.symlink_to(target)
+    for _ in ("it is not there yet", "it is"):
+        result = CliRunner().invoke(app, ["snapshot", "-o", str(link)])
+        assert result.exit_code == 0, result.output
+        assert link.is_symlink()
+        assert target.read_bytes() == b"all of it"
+        assert list(target.parent.iterdir()) == [target]
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_into_a_folder_that_is_not_there_is_told_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot, "taken", never)
+    link = tmp_path / "latest.zip"
+    link.symlink_to(tmp_path / "missing" / "snapshot.zip")
+    result = CliRunner().invoke(app, ["snapshot", "-o", str(link)], env={"COLUMNS": "400"})
+    assert result.exit_code == 2
+    assert "is not there" in result.output
+
+
+def test_a_snapshot_is_written_to_what_is_no_file_and_does_not_take_its_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot, "taken", lambda *_, **__: b"all of it")
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    result = CliRunner().invoke(app, ["snapshot", "-o", str(pipe)])
+    assert result.exit_code == 0, result.output
+    assert pipe.is_fifo()
+    reader.join()
+    assert read == [b"all of it"]
