@@ -12,24 +12,24 @@ from kai.kube import resources
 from kai.kube.client import KubeClient
 from kai.kube.errors import ApiError, NotFound
 from kai.kube.resources import CRDS, POD_GROUPS, PODS, QUEUES, Resource
-from kai.model import names
+from kai.model import kinds, names
 from kai.model.objects import Json, OwnerReference, Pod
 from kai.model.spelling import nearest
 from kai_cli.output import fail
 
 POD, POD_GROUP, QUEUE = "Pod", "PodGroup", "Queue"
-#: Kinds by all the names that kubectl takes for them.
-_BUILT_IN: Final[dict[Resource, tuple[str, ...]]] = {
-    PODS: ("pod", "pods", "po"),
-    POD_GROUPS: ("podgroup", "podgroups", "pg"),
-    QUEUES: ("queue", "queues"),
-    resources.JOBS: ("job", "jobs"),
-    resources.CRON_JOBS: ("cronjob", "cronjobs", "cj"),
-    resources.DEPLOYMENTS: ("deployment", "deployments", "deploy"),
-    resources.REPLICA_SETS: ("replicaset", "replicasets", "rs"),
-    resources.STATEFUL_SETS: ("statefulset", "statefulsets", "sts"),
-    resources.DAEMON_SETS: ("daemonset", "daemonsets", "ds"),
-}
+#: Kinds that are known without asking, in the order in which a name alone is looked for.
+_BUILT_IN: Final = (
+    PODS,
+    POD_GROUPS,
+    QUEUES,
+    resources.JOBS,
+    resources.CRON_JOBS,
+    resources.DEPLOYMENTS,
+    resources.REPLICA_SETS,
+    resources.STATEFUL_SETS,
+    resources.DAEMON_SETS,
+)
 #: Owners of owners of pods are looked for so far up.
 _GENERATIONS: Final = 8
 
@@ -102,11 +102,6 @@ def _in_namespace(words: Sequence[str]) -> str:
     return f"{words[0]}/{name} --namespace={namespace}" if len(words) == 2 and slash else ""
 
 
-def _is_of(named: str, group: str, version: str) -> bool:
-    """Whether a kind is meant by ``jobs.batch`` or ``jobs.v1.batch``, of which ``jobs`` is left out."""
-    return named in ("", group, f"{version}.{group}")
-
-
 def _shown(resource: Resource) -> str:
     """The kind; with its group where it is another one than that of ours with the same name."""
     ours = {each.kind: each for each in (PODS, POD_GROUPS, QUEUES)}.get(resource.kind, resource)
@@ -124,11 +119,13 @@ class _Search:
     async def of_kind(self, word: str, name: str, *, instead: str = "") -> Subject:
         """``instead`` is what else may have been meant, where ``word`` is no kind."""
         kind, _, group = word.partition(".")
-        built_in = (each for each, words in _BUILT_IN.items() if kind in words)
-        resource = next((each for each in built_in if _is_of(group, each.group, each.version)), None)
+        called = (
+            each for each in _BUILT_IN if kinds.is_called(word, kind=each.kind, api_version=each.api_version)
+        )
+        resource = next(called, None)
         resource = resource or await self._custom(kind, group)
         if resource is None:
-            near = nearest(word, [each for words in _BUILT_IN.values() for each in words])
+            near = nearest(word, [each for words in kinds.WORDS.values() for each in words])
             if near and instead:
                 near = f"{near}/{name}"
             raise fail(
@@ -304,7 +301,9 @@ class _Search:
             }
             if word in words:
                 served = (each["name"] for each in spec["versions"] if each.get("served"))
-                version = next((each for each in served if _is_of(group, spec["group"], each)), None)
+                version = next(
+                    (each for each in served if kinds.is_of(group, group=spec["group"], version=each)), None
+                )
                 if version is not None:
                     return Resource(
                         spec["group"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kai.model import spelling
+from kai.model import kinds, spelling
 from kai.model.ids import PodGroupKey
 from kai.model.objects import PodGroup
 from kai.simulate.changes import ChangeRefused
@@ -28,7 +28,7 @@ def workload_name(state: ClusterState, key: PodGroupKey) -> str:
 def group_named(state: ClusterState, text: str, *, namespace: str) -> PodGroupKey:
     """The pod group of ``name``, ``kind/name`` or ``namespace/kind/name``; the kind may be ``podgroup``.
 
-    A bare name is that of the workload, or else of the pod group.
+    Kinds are called as kubectl does. A bare name is that of the workload, or of the pod group.
 
     Raises:
         ChangeRefused: there is none, or there are several.
@@ -38,20 +38,29 @@ def group_named(state: ClusterState, text: str, *, namespace: str) -> PodGroupKe
         raise ChangeRefused(f"{text!r} is no workload; write NAME, KIND/NAME or NAMESPACE/KIND/NAME")
     name, kind = parts[-1], parts[-2].lower() if len(parts) > 1 else ""
     where = parts[0] if len(parts) == 3 else namespace
-    known = {key: workload_name(state, key) for key in state.group_objects if key.startswith(f"{where}/")}
-    if kind in ("", "podgroup", "pg") and (key := PodGroupKey(f"{where}/{name}")) in known:
-        return key
+    there = {key: group for key, group in state.group_objects.items() if key.startswith(f"{where}/")}
+    own = PodGroupKey(f"{where}/{name}")
+    if kind in kinds.WORDS["PodGroup"] and own in there:
+        return own
     found = [
         key
-        for key, workload in known.items()
-        if workload.rpartition("/")[2] == name and kind in ("", workload.split("/")[1])
+        for key, group in there.items()
+        if _is_meant(group, kind, name) or (not kind and key == own)  # what is called like another's job
     ]
     if len(found) > 1:
         several = ", ".join(sorted(f"podgroup/{key.partition('/')[2]}" for key in found))
         raise ChangeRefused(f"{text!r} is ambiguous in namespace {where}: {several}; name one of them")
     if not found:
-        names = [workload.partition("/")[2] for workload in known.values()]
+        names = [called(group).partition("/")[2] for group in there.values()]
         near = spelling.nearest(text, [*names, *(each.rpartition("/")[2] for each in names)])
         hint = f"did you mean {near!r}?" if near else f"see `kai get podgroups -n {where}`"
         raise ChangeRefused(f"there is no workload {text!r} in namespace {where}; {hint}")
     return found[0]
+
+
+def _is_meant(group: PodGroup, kind: str, name: str) -> bool:
+    """Whether ``kind/name`` is what made a group; an empty kind is any."""
+    for owner in (group.metadata.owner_references or ())[:1]:
+        is_of_kind = not kind or kinds.is_called(kind, kind=owner.kind, api_version=owner.api_version)
+        return owner.name == name and is_of_kind
+    return False
