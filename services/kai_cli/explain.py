@@ -214,6 +214,8 @@ class _Explanation:
                 await self.client.get(POD_GROUPS, name, namespace=self.subject.namespace)
             except NotFound:
                 self._known[name] = False
+            except ApiError:  # one may not see them: the scheduler knows what is there
+                self._known[name] = True
             else:
                 self._known[name] = True
         return self._known[name]
@@ -355,7 +357,7 @@ class _Explanation:
                 group = await self.client.get(
                     POD_GROUPS, name, namespace=self.subject.namespace, type=PodGroup
                 )
-            except NotFound:  # it may go before its pods
+            except ApiError:  # it may go before its pods, or one may not see it
                 return ""
             conditions = (group.status and group.status.scheduling_conditions) or []
             return conditions[-1].message if conditions else ""

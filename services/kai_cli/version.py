@@ -44,8 +44,8 @@ def version(context: typer.Context, *, output: FormatOption = Format.TABLE) -> N
     ours = release.version()
     found = [Release(what="kai", version=ours)]
     try:
-        found += ask(lambda: _of_cluster(Target.of(context)))
-    finally:  # what is known is told, too, where there is no cluster
+        ask(lambda: _read(found, Target.of(context)))
+    finally:  # what is known is told, too, where there is no cluster, or one may not see all
         _show(found, output)
     others = sorted({f"{each.what} {each.version}" for each in found if each.leader and each.version != ours})
     if others:
@@ -56,16 +56,16 @@ def version(context: typer.Context, *, output: FormatOption = Format.TABLE) -> N
         )
 
 
-async def _of_cluster(target: Target) -> list[Release]:
+async def _read(found: list[Release], target: Target) -> None:
+    """Add to what was ``found`` what the cluster tells, as far as it does."""
     async with target.cluster() as client:
         server = await client.raw("/version")
+        said = str(server.get("gitVersion", "unknown")).removeprefix("v")
+        found.append(Release(what="kubernetes", version=said))
         leases = await client.list(LEASES, namespace=target.namespace, type=Lease)
     now = time.time()
     led = [(lease, leader) for lease in leases if (leader := leader_of(lease)) is not None]
-    return [
-        Release(what="kubernetes", version=str(server.get("gitVersion", "unknown")).removeprefix("v")),
-        *sorted((_of_process(lease, leader, now) for lease, leader in led), key=lambda each: each.what),
-    ]
+    found += sorted((_of_process(lease, leader, now) for lease, leader in led), key=lambda each: each.what)
 
 
 def _of_process(lease: Lease, leader: Leader, now: float) -> Release:

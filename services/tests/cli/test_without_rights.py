@@ -1,0 +1,76 @@
+"""What is told to somebody who may not see everything."""
+
+import asyncio
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from e2e.api_server import serving
+from kai.kube.client import KubeClient
+from kai.kube.errors import Forbidden
+from kai.kube.resources import CRDS, LEASES, POD_GROUPS, PODS
+from kai_cli.__main__ import app
+from kai_local.installation.bootstrap import definitions
+
+pytestmark = pytest.mark.integration
+
+WHY = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 9 GPUs"}
+A_POD = {
+    "metadata": {"name": "p", "annotations": {"pod-group-name": "g"}},
+    "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}]},
+}
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("server")) as server:
+        asyncio.run(fill(server.kubeconfig))
+        yield str(server.kubeconfig)
+
+
+async def fill(path):
+    async with KubeClient.connect(str(path), user_agent="test") as client:
+        for definition in definitions():
+            await client.create(CRDS, definition)
+        await client.create(PODS, A_POD, namespace="default")
+        status = {"status": {"conditions": [WHY]}}
+        await client.patch(PODS, "p", status, namespace="default", subresource="status")
+
+
+@pytest.fixture
+def kai(kubeconfig, monkeypatch):
+    """Runs the command of somebody to whom the server refuses some kinds."""
+
+    def run(*arguments, refused):
+        for verb, real in (("get", KubeClient.get), ("list", KubeClient.list)):
+
+            async def read(self, res, *args, real=real, verb=verb, **more):
+                if res in refused:
+                    text = f"{res.plural} is forbidden: you may not {verb} them"
+                    raise Forbidden(text, status=403, reason="Forbidden", request=f"{verb} {res.plural}")
+                return await real(self, res, *args, **more)
+
+            monkeypatch.setattr(KubeClient, verb, read)
+        return CliRunner().invoke(app, ["--kubeconfig", kubeconfig, *arguments])
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [([POD_GROUPS], "no node has 9 GPUs"), ([POD_GROUPS, LEASES], "leases is forbidden")],
+    ids=["pod groups", "and Leases"],
+)
+def test_a_pod_is_explained_though_its_group_may_not_be_seen(kai, refused, said):
+    done = kai("explain", "pod/p", refused=refused)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("pod default/p: ESCALATE (SchedulerSilent)")
+    assert said in done.stdout
+
+
+def test_the_version_of_the_cluster_is_told_though_leases_may_not_be_seen(kai):
+    done = kai("version", "-o", "json", refused=[LEASES])
+    assert done.exit_code == 1
+    assert [each["what"] for each in json.loads(done.stdout)] == ["kai", "kubernetes"]
+    assert done.stderr == "kai: list leases: leases is forbidden: you may not list them\n"
