@@ -13,7 +13,7 @@ from kai.kube.client import KubeClient
 from kai.kube.errors import ApiError, NotFound
 from kai.kube.resources import CRDS, POD_GROUPS, PODS, QUEUES, Resource
 from kai.model import kinds, names
-from kai.model.objects import Json, OwnerReference, Pod
+from kai.model.objects import ApiObject, Json, OwnerReference, Pod
 from kai.model.spelling import nearest
 from kai_cli.output import fail
 
@@ -112,8 +112,10 @@ def _shown(resource: Resource) -> str:
 class _Search:
     client: KubeClient
     namespace: str
-    #: Owners by uid: what is above an object, and the object's kind and name.
+    #: Of each object that owns others, by uid: what is above it.
     _owners: dict[str, list[OwnerReference]] = field(default_factory=dict)
+    #: Kinds of owners (``apiVersion``, ``kind``) of which all are in ``_owners``.
+    _listed: dict[tuple[str, str], bool] = field(default_factory=dict)
     _pods: list[Pod] | None = None
 
     async def of_kind(self, word: str, name: str, *, instead: str = "") -> Subject:
@@ -234,7 +236,7 @@ class _Search:
                 if pod.annotations.get(names.POD_GROUP_ANNOTATION) == name
             ]
         else:
-            pods = [pod for pod in await self._all_pods() if uid in await self._above(pod)]
+            pods = await self._pods_below(uid)
         return Subject(
             kind=_shown(resource),
             namespace=self.namespace,
@@ -244,8 +246,11 @@ class _Search:
         )
 
     async def _owned(self, owner: OwnerReference) -> Subject:
-        pods = [pod for pod in await self._all_pods() if owner.uid in await self._above(pod)]
+        pods = await self._pods_below(owner.uid)
         return Subject(kind=owner.kind, namespace=self.namespace, name=owner.name, pods=pods)
+
+    async def _pods_below(self, uid: str) -> list[Pod]:
+        return [pod for pod in await self._all_pods() if uid in await self._above(pod, until=uid)]
 
     async def _owners_named(self, name: str) -> list[OwnerReference]:
         found: dict[str, OwnerReference] = {}
@@ -254,23 +259,42 @@ class _Search:
             found |= {uid: owner for uid, owner in above.items() if owner.name == name}
         return list(found.values())
 
-    async def _above(self, pod: Pod) -> dict[str, OwnerReference]:
-        """All that a pod belongs to, by uid."""
+    async def _above(self, pod: Pod, *, until: str = "") -> dict[str, OwnerReference]:
+        """All that a pod belongs to, by uid; no more than up to the uid ``until``."""
         found: dict[str, OwnerReference] = {}
         front = list(pod.metadata.owner_references or ())
         for _ in range(_GENERATIONS):
             front = [owner for owner in front if owner.uid not in found]
-            if not front:
-                break
             found |= {owner.uid: owner for owner in front}
+            if not front or until in found:
+                break
             front = [above for owner in front for above in await self._owners_of(owner)]
         return found
 
     async def _owners_of(self, owner: OwnerReference) -> list[OwnerReference]:
-        known = self._owners.get(owner.uid)
-        if known is None:
-            known = self._owners[owner.uid] = await self._read_owners(owner)
-        return known
+        """Whole kinds are read at once: a namespace has a Job for each of its pods at times."""
+        if owner.uid not in self._owners:
+            kind = (owner.api_version, owner.kind)
+            if kind not in self._listed:
+                self._listed[kind] = await self._list_owners(*kind)
+            if not self._listed[kind]:
+                self._owners[owner.uid] = await self._read_owners(owner)
+        return self._owners.get(owner.uid, [])
+
+    async def _list_owners(self, api_version: str, kind: str) -> bool:
+        """Whether all objects of a kind are in ``_owners`` now."""
+        try:
+            resource = await self.client.discover(api_version, kind)
+            if resource is None:
+                return True
+            where = self.namespace if resource.namespaced else ""
+            pages = self.client.pages(resource, namespace=where, type=ApiObject, metadata_only=True)
+            async for page in pages:
+                for each in page.items or ():
+                    self._owners[each.metadata.uid] = list(each.metadata.owner_references or ())
+        except ApiError:  # one may not list them, and get each one perhaps
+            return False
+        return True
 
     async def _read_owners(self, owner: OwnerReference) -> list[OwnerReference]:
         try:
