@@ -10,8 +10,8 @@ import msgspec
 
 from kai.kube import resources
 from kai.kube.client import KubeClient
-from kai.kube.errors import ApiError, NotFound
-from kai.kube.resources import CRDS, POD_GROUPS, PODS, QUEUES, Resource
+from kai.kube.errors import ApiError, Forbidden, NotFound
+from kai.kube.resources import POD_GROUPS, PODS, QUEUES, Resource
 from kai.model import kinds, names
 from kai.model.objects import ApiObject, Json, OwnerReference, Pod
 from kai.model.spelling import nearest
@@ -120,12 +120,11 @@ class _Search:
 
     async def of_kind(self, word: str, name: str, *, instead: str = "") -> Subject:
         """``instead`` is what else may have been meant, where ``word`` is no kind."""
-        kind, _, group = word.partition(".")
         called = (
             each for each in _BUILT_IN if kinds.is_called(word, kind=each.kind, api_version=each.api_version)
         )
         resource = next(called, None)
-        resource = resource or await self._custom(kind, group)
+        resource = resource or await self._served(word)
         if resource is None:
             near = nearest(word, [each for words in kinds.WORDS.values() for each in words])
             if near and instead:
@@ -308,32 +307,9 @@ class _Search:
         meta = obj.get("metadata") or {}
         return msgspec.convert(meta.get("ownerReferences") or [], list[OwnerReference])
 
-    async def _custom(self, word: str, group: str) -> Resource | None:
-        """A kind of a custom resource, by any of its names; of this group, if one is named."""
+    async def _served(self, word: str) -> Resource | None:
+        """A kind that is not known without asking, by any of its names."""
         try:
-            definitions = await self.client.list(CRDS)
-        except ApiError:  # one may not see them: owners of pods may say
-            definitions = []
-        for definition in definitions:
-            spec = definition["spec"]
-            called = spec["names"]
-            words = {
-                called.get("plural"),
-                called.get("singular"),
-                called["kind"].lower(),
-                *(called.get("shortNames") or ()),
-            }
-            if word in words:
-                served = (each["name"] for each in spec["versions"] if each.get("served"))
-                version = next(
-                    (each for each in served if kinds.is_of(group, group=spec["group"], version=each)), None
-                )
-                if version is not None:
-                    return Resource(
-                        spec["group"],
-                        version,
-                        called["plural"],
-                        called["kind"],
-                        spec["scope"] == "Namespaced",
-                    )
-        return None
+            return await self.client.resource_called(word)
+        except Forbidden as error:
+            raise fail(f"whether {word!r} is a kind of object here cannot be seen: {error}") from error

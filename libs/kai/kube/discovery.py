@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -13,6 +14,7 @@ from kai.kube.answers import decoded
 from kai.kube.exchange import Exchange
 from kai.kube.request import DEADLINE_SECONDS, Request
 from kai.kube.resources import Resource
+from kai.model import kinds
 
 #: Group and version are names of at most 253 and 63 characters.
 _LONGEST_VERSION: Final = 317
@@ -20,14 +22,43 @@ _LONGEST_VERSION: Final = 317
 _NAMES: Final = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
-class _ApiResource(msgspec.Struct):
+class _ApiResource(msgspec.Struct, rename="camel"):
     name: str
     kind: str
     namespaced: bool = False
+    singular_name: str = ""
+    short_names: list[str] | None = None
+
+    def is_called(self, word: str) -> bool:
+        """Whether this is one of its names, in lower case."""
+        return word in (self.name, self.singular_name, self.kind.lower(), *(self.short_names or ()))
 
 
 class _ApiResourceList(msgspec.Struct):
     resources: list[_ApiResource]
+
+
+class _ServedVersion(msgspec.Struct, rename="camel"):
+    group_version: str
+    version: str
+
+
+class _ApiGroup(msgspec.Struct, rename="camel"):
+    name: str
+    versions: list[_ServedVersion]
+    preferred_version: _ServedVersion | None = None
+
+    def best_first(self) -> list[_ServedVersion]:
+        """All versions, the preferred one first."""
+        return sorted(self.versions, key=lambda each: each != self.preferred_version)
+
+
+class _ApiGroupList(msgspec.Struct):
+    groups: list[_ApiGroup]
+
+
+#: Not among the groups: it is older than they are.
+_CORE: Final = _ApiGroup("", [_ServedVersion("v1", "v1")])
 
 
 class Discovery:
@@ -53,6 +84,44 @@ class Discovery:
             self._known[api_version] = (now, found)
         return found.get(kind)
 
+    async def called(self, word: str) -> Resource | None:
+        """The first resource of that name as kubectl goes by it; None if the server serves none.
+
+        ``word`` is in lower case: a plural, singular or short name or a kind, and ``.group`` or
+        ``.version.group`` if it shall be of that one. A group that does not answer is passed over.
+
+        Raises:
+            KubeError: the server does not tell which groups it serves.
+        """
+        name, _, rest = word.partition(".")
+        wanted = [
+            version.group_version
+            for group in (_CORE, *await self._groups())
+            for version in group.best_first()
+            if kinds.is_of(rest, group=group.name, version=version.version)
+        ]
+        async with asyncio.TaskGroup() as asking:
+            answers = [asking.create_task(self._offered(version)) for version in wanted]
+        for version, answer in zip(wanted, answers, strict=True):
+            for entry in answer.result():
+                if entry.is_called(name):
+                    return _resource(version, entry)
+        return None
+
+    async def _groups(self) -> list[_ApiGroup]:
+        request = Request(verb="get", resource="discovery", path="/apis")
+        body = await self._exchange.call(request, deadline=DEADLINE_SECONDS)
+        found: _ApiGroupList = decoded(body, _ApiGroupList, request=request)
+        return found.groups
+
+    async def _offered(self, api_version: str) -> Sequence[_ApiResource]:
+        """Of a version, in one attempt: who serves a group for the server may be down for days."""
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                return _entries(await self._exchange.once(_request(api_version)), api_version)
+        except (errors.KubeError, TimeoutError):
+            return ()
+
     def _forget_unserved(self, since: float) -> None:
         """Versions that are not served have names that anybody makes up, as in references to owners."""
         for version, (asked, found) in list(self._known.items()):
@@ -60,16 +129,24 @@ class Discovery:
                 del self._known[version]
 
     async def _ask(self, api_version: str) -> dict[str, Resource]:
-        group, _, version = api_version.rpartition("/")
-        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        request = Request(verb="get", resource="discovery", subject=api_version, path=path)
         try:
-            body = await self._exchange.call(request, deadline=DEADLINE_SECONDS)
+            body = await self._exchange.call(_request(api_version), deadline=DEADLINE_SECONDS)
         except errors.NotFound:
             return {}
-        answer: _ApiResourceList = decoded(body, _ApiResourceList, request=request)
-        return {
-            entry.kind: Resource(group, version, entry.name, entry.kind, entry.namespaced)
-            for entry in answer.resources
-            if "/" not in entry.name
-        }
+        return {entry.kind: _resource(api_version, entry) for entry in _entries(body, api_version)}
+
+
+def _request(api_version: str) -> Request:
+    path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    return Request(verb="get", resource="discovery", subject=api_version, path=path)
+
+
+def _entries(body: bytes, api_version: str) -> list[_ApiResource]:
+    """What a version has, without parts of objects."""
+    answer: _ApiResourceList = decoded(body, _ApiResourceList, request=_request(api_version))
+    return [entry for entry in answer.resources if "/" not in entry.name]
+
+
+def _resource(api_version: str, entry: _ApiResource) -> Resource:
+    group, _, version = api_version.rpartition("/")
+    return Resource(group, version, entry.name, entry.kind, entry.namespaced)

@@ -9,13 +9,14 @@ from typer.testing import CliRunner
 from e2e.api_server import serving
 from kai.kube.client import KubeClient
 from kai.kube.errors import Forbidden
-from kai.kube.resources import CRDS, LEASES, POD_GROUPS, PODS
+from kai.kube.resources import CRDS, LEASES, POD_GROUPS, PODS, Resource
 from kai_cli.__main__ import app
 from kai_local.installation.bootstrap import definitions
 
 pytestmark = pytest.mark.integration
 
 WHY = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 9 GPUs"}
+RAY_JOB = Resource("ray.io", "v1", "rayjobs", "RayJob")
 A_POD = {
     "metadata": {"name": "p", "annotations": {"pod-group-name": "g"}},
     "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}]},
@@ -33,9 +34,19 @@ async def fill(path):
     async with KubeClient.connect(str(path), user_agent="test") as client:
         for definition in definitions():
             await client.create(CRDS, definition)
+        await client.create(CRDS, a_definition())
+        await client.create(RAY_JOB, {"metadata": {"name": "x"}}, namespace="default")
         await client.create(PODS, A_POD, namespace="default")
         status = {"status": {"conditions": [WHY]}}
         await client.patch(PODS, "p", status, namespace="default", subresource="status")
+
+
+def a_definition():
+    called = {"plural": "rayjobs", "singular": "rayjob", "kind": "RayJob", "shortNames": ["rj"]}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    spec = {"group": RAY_JOB.group, "names": called, "scope": "Namespaced", "versions": [version]}
+    return {"metadata": {"name": "rayjobs.ray.io"}, "spec": spec}
 
 
 @pytest.fixture
@@ -74,3 +85,22 @@ def test_the_version_of_the_cluster_is_told_though_leases_may_not_be_seen(kai):
     assert done.exit_code == 1
     assert [each["what"] for each in json.loads(done.stdout)] == ["kai", "kubernetes"]
     assert done.stderr == "kai: list leases: leases is forbidden: you may not list them\n"
+
+
+@pytest.mark.parametrize("kind", ["rayjob", "rayjobs", "RayJob", "rj", "rayjobs.ray.io", "rj.v1.ray.io"])
+def test_a_kind_is_known_though_definitions_may_not_be_seen(kai, kind):
+    done = kai("explain", f"{kind}/x", refused=[CRDS])
+    assert done.exit_code == 0, done.stderr
+    assert "RayJob x has no pods: its controller has made none yet" in done.stdout
+
+
+def test_where_kinds_may_not_be_seen_none_is_called_unknown(kai, monkeypatch):
+    async def called(self, word):
+        raise Forbidden("you may not get path /apis", status=403)
+
+    monkeypatch.setattr(KubeClient, "resource_called", called)
+    done = kai("explain", "rayjob/x", refused=[CRDS])
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "kai: whether 'rayjob' is a kind of object here cannot be seen: you may not get path /apis\n"
+    )
