@@ -166,6 +166,7 @@ def ask(question: Callable[[], Awaitable[Answer]]) -> Answer:
     import asyncio
 
     from kai.kube.errors import KubeError, NotFound
+    from kai.kube.resources import OURS
     from kai.wire.errors import WireError
 
     async def run() -> Answer:
@@ -174,7 +175,9 @@ def ask(question: Callable[[], Awaitable[Answer]]) -> Answer:
     try:
         return asyncio.run(run())
     except NotFound as error:
-        if error.reason != "NotFound" or not error.details.get("name"):
+        _, asked, *_ = *error.request.split(), "", ""  # verb, resource, subject
+        is_ours = asked in {each.plural for each in OURS}
+        if is_ours and (error.reason != "NotFound" or not error.details.get("name")):
             raise fail(f"{error}; are the custom resources of the chart's crds/ folder installed?") from error
         raise fail(str(error)) from error
     except (KubeError, WireError) as error:

@@ -38,7 +38,7 @@ def decoded(body: bytes, kind: Any, *, request: Request) -> Any:
     """The answer to a request, as a ``kind``.
 
     Raises:
-        TransportError: it is none.
+        Unintelligible: it is none.
     """
     try:
         try:
@@ -46,4 +46,4 @@ def decoded(body: bytes, kind: Any, *, request: Request) -> Any:
         except RecursionError:  # one object that is nested too deep hides no other in a list
             return decoder(kind).decode(simplified(body))
     except (msgspec.DecodeError, RecursionError) as error:
-        raise errors.TransportError(f"{request}: answer cannot be understood: {error}") from error
+        raise errors.Unintelligible(f"{request}: answer cannot be understood: {error}") from error

@@ -94,7 +94,7 @@ class KubeClient:
 
         Raises (on entering):
             KubeConfigError: no usable configuration or credential.
-            TransportError: the server cannot be reached.
+            TransportError: the server cannot be reached, or is no API server.
             Unauthorized: it does not accept the credentials.
         """
         transport = Transport(kubeconfig, context=context, user_agent=user_agent)

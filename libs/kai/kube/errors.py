@@ -5,6 +5,7 @@
     KubeError
     ├── KubeConfigError          no usable kubeconfig or credentials
     ├── TransportError           no (whole) answer: refused, reset, TLS, DNS
+    │   ├── Unintelligible       an answer that is not of the kind that was asked for
     │   └── DeadlineExceeded     no answer in time
     ├── LeadershipLost           the Lease went to somebody else, or could not be renewed
     ├── NotSent                  too much waits to be written, and this is not urgent
@@ -40,6 +41,10 @@ class KubeConfigError(KubeError):
 
 class TransportError(KubeError):
     """The request got no whole answer. A write may or may not have been carried out."""
+
+
+class Unintelligible(TransportError):
+    """The answer is not of the kind that was asked for, as where it is that of no API server."""
 
 
 class DeadlineExceeded(TransportError):

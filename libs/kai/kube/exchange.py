@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from kai.kube import errors
+from kai.kube.answers import decoded
 from kai.kube.authorities import aiohttp
 from kai.kube.backoff import Backoff
 from kai.kube.dispatcher import Dispatcher
@@ -99,13 +100,28 @@ class Exchange:
                 return
 
     async def _greet(self) -> None:
+        server = self.transport.server
+        request = Request(verb="get", resource="version", path="/version")
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                await self.once(Request(verb="get", resource="version", path="/version"))
+                body = await self.once(request)
+            decoded(body, dict, request=request)
         except TimeoutError:
-            raise errors.DeadlineExceeded(
-                f"{self.transport.server} accepts connections but does not answer"
-            ) from None
+            raise errors.DeadlineExceeded(f"{server} accepts connections but does not answer") from None
+        except errors.NotFound as error:
+            raise _of_another(server, "it has no /version") from error
+        except errors.Unintelligible as error:
+            raise _of_another(server, "its answer to /version is no JSON object") from error
+        except errors.ServerError as error:
+            said = "a page for browsers" if error.message.startswith("<") else error.message
+            raise type(error)(
+                f"{server} answers {error.status}: {said}",
+                status=error.status,
+                reason=error.reason,
+                details=error.details,
+                request=error.request,
+                retry_after=error.retry_after,
+            ) from error
 
     async def once(self, request: Request) -> bytes:
         """The body of the answer to a single attempt."""
@@ -179,6 +195,12 @@ class Exchange:
             case _:
                 reason = str(error) or type(error).__name__
                 return errors.TransportError(f"{request}: connection to {server} broke: {reason}")
+
+
+def _of_another(server: str, why: str) -> errors.TransportError:
+    return errors.TransportError(
+        f"{server} is no Kubernetes API server ({why}); see the server of the kubeconfig's cluster"
+    )
 
 
 def _warn(event: str, **values: str) -> None:

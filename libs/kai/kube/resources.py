@@ -134,6 +134,8 @@ BIND_REQUESTS: Final = Resource("scheduling.run.ai", "v1alpha2", "bindrequests",
 TOPOLOGIES: Final = Resource("kai.scheduler", "v1alpha1", "topologies", "Topology", False)
 CONFIGS: Final = Resource("kai.scheduler", "v1", "configs", "Config", False)
 SCHEDULING_SHARDS: Final = Resource("kai.scheduler", "v1", "schedulingshards", "SchedulingShard", False)
+#: Kinds that the chart's crds/ folder brings.
+OURS: Final = (QUEUES, POD_GROUPS, BIND_REQUESTS, TOPOLOGIES, CONFIGS, SCHEDULING_SHARDS)
 NODE_RESOURCE_TOPOLOGIES: Final = Resource(
     "topology.node.k8s.io", "v1alpha2", "noderesourcetopologies", "NodeResourceTopology", False
 )

@@ -312,6 +312,28 @@ async def test_a_server_that_comes_late_is_waited_for(server, tmp_path, answers)
     assert len(server.received("GET", "/version")) == 3
 
 
+def a_page(status):
+    async def answer(request):
+        return web.Response(text="<html>Welcome</html>", status=status, content_type="text/html")
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (404, "is no Kubernetes API server .it has no /version.; see the server of the kubeconfig's cluster"),
+        (200, "is no Kubernetes API server .its answer to /version is no JSON object.; see the server"),
+        (503, "answers 503: a page for browsers"),
+    ],
+)
+async def test_what_is_no_api_server_is_told_at_once_and_named(server, tmp_path, status, said):
+    server.script("GET", "/version", a_page(status))
+    with pytest.raises(errors.KubeError, match=f"{server.url} {said}"):
+        async with KubeClient.connect(server.kubeconfig(tmp_path)):
+            pass
+
+
 async def test_a_server_that_is_silent_at_first_is_waited_for(server, tmp_path, answers, monkeypatch):
     async def silence(request):
         await asyncio.Event().wait()
