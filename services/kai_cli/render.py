@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 import yaml
 
-from kai.model import names, spelling
+from kai.model import documents, names, spelling
 from kai.operands import (
     CONFIG_NAME,
     OPTIONAL_KINDS,
@@ -106,19 +106,19 @@ def render(
 
 def _documents(text: str) -> Iterator[Any]:
     """All objects of a file; kubectl prints several as one List."""
-    for each in filter(None, yaml.safe_load_all(text)):
+    for each in filter(None, documents.load_manifests(text)):
         listed = isinstance(each, dict) and each.get("kind") == "List"
         items = each.get("items") if listed else [each]
         yield from items if isinstance(items, list) else ()
 
 
-def _read_all(documents: Iterable[Any]) -> tuple[ConfigSpec, list[Shard]]:
+def _read_all(given: Iterable[Any]) -> tuple[ConfigSpec, list[Shard]]:
     """The one Config, and the shards.
 
     Raises:
         InvalidSpec: one of them cannot be used.
     """
-    ours = [each for each in documents if isinstance(each, dict) and _is_ours(each)]
+    ours = [each for each in given if isinstance(each, dict) and _is_ours(each)]
     configs = [each for each in ours if each.get("kind") == "Config"]
     if len(configs) != 1:
         raise output.fail(f"the files have {len(configs)} objects of kind Config; give one", status=2)

@@ -4,42 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import yaml
 
+from kai.model import documents
 from kai_pod_grouper.errors import InvalidWorkload
 
 #: Values of all objects of a stream, each alias counted as what it stands for.
 VALUES_AT_MOST: Final = 1_000_000
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_Base):  # type: ignore[misc]
-    """Times stay the strings that they are in JSON, and keys are strings as there: ``on`` is ``true``."""
-
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
-        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
-        for first, resolvers in _Base.yaml_implicit_resolvers.items()
-    }
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
-        found = super().construct_mapping(node, deep)
-        return {_key(key, node): value for key, value in found.items()}
-
-
-def _key(key: object, node: yaml.MappingNode) -> str:
-    """A key as kubectl gives it to a server.
-
-    Raises:
-        ValueError: it gives none of that kind.
-    """
-    if isinstance(key, bool):
-        return str(key).lower()
-    if isinstance(key, str | int | float):
-        return str(key)
-    problem = "a key is empty" if key is None else f"{key!r} is no key"
-    raise ValueError(f"line {node.start_mark.line + 1}: {problem}; write a text, in quotes if need be")
 
 
 class InvalidManifest(InvalidWorkload):
@@ -61,12 +34,14 @@ def read_manifest(text: str) -> Manifest:
         InvalidManifest: not YAML, or nothing in it is an object; the message says where.
     """
     try:
-        documents = list(yaml.load_all(text, Loader=_Loader))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        bodies = documents.load_manifests(text)
+    except documents.DuplicateKey as error:
+        raise InvalidManifest(f"manifest: {error}") from error
+    except (yaml.YAMLError, RecursionError) as error:
         raise InvalidManifest(f"manifest is not YAML: {' '.join(str(error).split())}") from error
-    _refuse_endless(documents)
+    _refuse_endless(bodies)
     parts = [
-        part for number, body in enumerate(documents, start=1) for part in _flat(body, f"document {number}")
+        part for number, body in enumerate(bodies, start=1) for part in _flat(body, f"document {number}")
     ]
     objects = tuple(part for part in parts if isinstance(part, dict))
     problems = tuple(part for part in parts if isinstance(part, str))
@@ -75,7 +50,7 @@ def read_manifest(text: str) -> Manifest:
     return Manifest(objects, problems)
 
 
-def _refuse_endless(documents: list[object]) -> None:
+def _refuse_endless(bodies: list[object]) -> None:
     """An alias costs nothing to read, and its anchor over again for everybody who walks over it.
 
     Raises:
@@ -96,7 +71,7 @@ def _refuse_endless(documents: list[object]) -> None:
         return known
 
     try:
-        total = size(documents)
+        total = size(bodies)
     except RecursionError as error:
         raise InvalidManifest("manifest is nested too deeply to be a workload") from error
     if total > VALUES_AT_MOST:

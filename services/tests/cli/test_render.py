@@ -129,3 +129,42 @@ def test_a_file_that_is_not_there_or_no_yaml_is_told(tmp_path):
     assert "cannot read the manifests" in render("-f", str(tmp_path / "none.yaml")).stderr
     for text in ("a: [", "[" * 5000):
         assert "cannot read the manifests" in render("-f", "-", given=text).stderr
+
+
+#: What others write without quotes: a date that no calendar has, and an operator.
+THEIRS = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: alertmanagerconfigs.monitoring.coreos.com, labels: {since: 2026-13-45}}
+spec: {versions: [{schema: {enum: [=, '!=']}}]}
+---
+"""
+
+
+def test_manifests_of_others_are_read_as_a_server_gets_them(tmp_path):
+    given = THEIRS + yaml.safe_dump_all([CONFIG, SHARD])
+    assert printed(render("-f", "-", given=given))
+
+
+def test_a_tag_that_looks_like_a_day_is_one():
+    text = """
+apiVersion: kai.scheduler/v1
+kind: Config
+metadata: {name: kai-config}
+spec: {binder: {service: {image: {tag: 2026-11-01}}}}
+"""
+    objects = printed(render("-f", "-", given=text))
+    images = [
+        container["image"]
+        for each in objects
+        if each["kind"] == "Deployment" and each["metadata"]["name"] == "binder"
+        for container in each["spec"]["template"]["spec"]["containers"]
+    ]
+    assert [image.rpartition(":")[2] for image in images] == ["2026-11-01"]
+
+
+def test_a_key_that_is_there_twice_is_told_with_its_line():
+    given = f"{yaml.safe_dump(CONFIG)}spec:\n  global: {{}}\nspec: {{}}\n"
+    result = render("-f", "-", given=given)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "cannot read the manifests: line 7: 'spec' is there twice; say it once" in result.stderr

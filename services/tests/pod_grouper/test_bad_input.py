@@ -112,6 +112,17 @@ def test_a_key_that_no_server_takes_is_refused_with_its_line(key):
         read_manifest(f"kind: Pod\nmetadata: {{name: p, labels: {{{key}: x}}}}\n")
 
 
+@pytest.mark.parametrize("written", ["2026-11-01", "2026-13-45", "=", "22:22"])
+def test_what_a_server_gets_as_a_text_is_one(written):
+    found = read_manifest(f"kind: Pod\nmetadata: {{name: p, annotations: {{a: {written}}}}}\n")
+    assert found.objects[0]["metadata"]["annotations"] == {"a": written}
+
+
+def test_a_key_that_is_there_twice_is_refused_with_its_line():
+    with pytest.raises(InvalidManifest, match="line 3: 'spec' is there twice; say it once"):
+        read_manifest("kind: Pod\nspec: {}\nspec: {}\n")
+
+
 async def test_keys_that_are_no_texts_crash_no_preview():
     """Of workloads whose pods are made, too, whose names come of keys."""
     for case in (case.values[0] for case in CASES):
