@@ -53,6 +53,27 @@ def to_write_or_print(path: Path | None) -> Path | None:
     return path if path == _STDIO else to_write(path)
 
 
+def to_draw(path: Path | None) -> Path | None:
+    """As :func:`to_write`, for a drawing: its suffix is one of those that can be drawn.
+
+    Raises:
+        typer.BadParameter: it cannot be written, or nothing here draws it; says why.
+    """
+    if path is None:
+        return path
+    to_write(path)
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise typer.BadParameter(
+            "drawing needs matplotlib; install it with pip install 'kai-scheduler[plot]'"
+        ) from error
+    if path.suffix.lower().removeprefix(".") not in Figure().canvas.get_supported_filetypes():
+        problem = f"cannot be drawn as {path.suffix}" if path.suffix else "has no suffix"
+        raise typer.BadParameter(f"{path} {problem}; write .png or .svg")
+    return path
+
+
 def write(path: Path, data: bytes) -> None:
     """Write a file.
 

@@ -11,7 +11,7 @@ import typer
 from kai.pack import report, strategies
 from kai.pack.trace import InvalidTrace, bound_to_models, read_trace
 from kai_cli import output
-from kai_cli.files import to_write, to_write_or_print
+from kai_cli.files import to_draw, to_write_or_print, write
 from kai_cli.output import Column
 
 _STRATEGIES = "; ".join(f"{name}: {summary}" for name, summary in strategies.NAMES.items())
@@ -53,7 +53,7 @@ def pack(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", callback=to_write, help="Draw the curve into this file (.png or .svg)."),
+        typer.Option("--plot", callback=to_draw, help="Draw the curve into this file (.png or .svg)."),
     ] = None,
 ) -> None:
     """Fill a cluster with pods drawn from a trace, and say how much of its GPUs was allocated.
@@ -73,14 +73,18 @@ def pack(
         if bound:
             trace = bound_to_models(trace, bound)
         results = [report.run(trace, name, range(seeds)) for name in chosen]
-        if plot is not None:
-            report.draw(results, plot)
-        if json_file is not None:
-            _write_json(results, json_file)
-    except (InvalidTrace, report.PlotUnavailable, ValueError, OSError) as error:
+    except (InvalidTrace, ValueError, OSError) as error:
         raise output.fail(str(error)) from error
+    # What took minutes is told first: the rest may fail.
     if json_file != Path("-"):
         _print(results)
+    if json_file is not None:
+        _write_json(results, json_file)
+    if plot is not None:
+        try:
+            report.draw(results, plot)
+        except (report.PlotUnavailable, ValueError, OSError) as error:
+            raise output.fail(f"{plot}: {error}") from error
 
 
 def _write_json(results: list[report.Result], path: Path) -> None:
@@ -89,7 +93,7 @@ def _write_json(results: list[report.Result], path: Path) -> None:
     if path == Path("-"):
         typer.echo(text)
     else:
-        path.write_text(text + "\n", encoding="utf-8")
+        write(path, f"{text}\n".encode())
 
 
 def _print(results: list[report.Result]) -> None:

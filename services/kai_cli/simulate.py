@@ -20,7 +20,7 @@ from kai.simulate.reading import InvalidInput
 from kai.simulate.scenario import Scenario
 from kai.simulate.time_based import Course, simulate
 from kai_cli import output
-from kai_cli.files import text_of, to_write
+from kai_cli.files import text_of, to_draw
 from kai_cli.output import Column
 
 app = typer.Typer(no_args_is_help=True, help="Simulate fair shares: at one moment, or over time.")
@@ -87,7 +87,7 @@ def time_based(
     plot: Annotated[
         Path | None,
         typer.Option(
-            "--plot", callback=to_write, help="Draw what queues held over time into this file (.png or .svg)."
+            "--plot", callback=to_draw, help="Draw what queues held over time into this file (.png or .svg)."
         ),
     ] = None,
 ) -> None:
@@ -98,17 +98,17 @@ def time_based(
     cycle.
     """
     course = simulate(_read(file, Scenario.read))
-    if plot is not None:
-        try:
-            summary.draw(course, plot)
-        except (summary.PlotUnavailable, ValueError, OSError) as error:
-            raise output.fail(str(error)) from error
     if form is Output.JSON:
         output.document(summary.as_json(course), output.Format.JSON)
     elif form is Output.CSV:
         typer.echo(summary.as_csv(course), nl=False)
     else:
         _print_course(course)
+    if plot is not None:
+        try:
+            summary.draw(course, plot)
+        except (summary.PlotUnavailable, ValueError, OSError) as error:
+            raise output.fail(f"{plot}: {error}") from error
 
 
 def _read(file: Path, read: Callable[[Any], T]) -> T:

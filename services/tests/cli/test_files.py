@@ -1,6 +1,7 @@
 """Files that commands write: what cannot be written is told before the work, and nothing is left behind."""
 
 import os
+import sys
 import threading
 
 import pytest
@@ -40,6 +41,43 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(
     result = CliRunner().invoke(app, [*command, place], env={"COLUMNS": "200"})
     assert result.exit_code == 2, result.exception
     assert said in result.output
+
+
+DRAWN = [
+    pytest.param(pack, "read_trace", ["pack", "nodes.csv", "pods.csv", "--plot"], id="pack"),
+    pytest.param(
+        simulate, "simulate", ["simulate", "time-based", "-f", "x.yaml", "--plot"], id="simulate time-based"
+    ),
+]
+
+
+@pytest.mark.parametrize(("module", "work", "command"), DRAWN)
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("curve.xyz", "cannot be drawn as .xyz; write .png or .svg"), ("curve", "has no suffix; write .png")],
+)
+def test_a_drawing_of_an_unknown_kind_is_told_before_the_work(
+    module, work, command, place, said, tmp_path, monkeypatch
+):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(module, work, never)
+    monkeypatch.setattr(simulate, "text_of", never)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, [*command, place], env={"COLUMNS": "200"})
+    assert result.exit_code == 2, result.exception
+    assert said in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("module", "work", "command"), DRAWN)
+def test_that_nothing_draws_is_told_before_the_work(module, work, command, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, work, never)
+    monkeypatch.setattr(simulate, "text_of", never)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, [*command, "curve.svg"], env={"COLUMNS": "200"})
+    assert result.exit_code == 2, result.exception
+    assert "pip install 'kai-scheduler[plot]'" in result.output
 
 
 @pytest.mark.parametrize(

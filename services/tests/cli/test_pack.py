@@ -38,6 +38,26 @@ def test_figures_are_written_as_json(files, tmp_path):
     assert json.loads(printed)["per_seed"] == figures["per_seed"]
 
 
+def test_figures_are_there_though_the_curve_is_not(files, tmp_path):
+    pytest.importorskip("matplotlib")
+    target = tmp_path / "figures.json"
+    curve = tmp_path / "curve.svg"
+    curve.symlink_to("/dev/full")
+    arguments = ["pack", *files, "--strategy", "binpack", "--seeds", "1"]
+    result = CliRunner().invoke(app, [*arguments, "--json", str(target), "--plot", str(curve)])
+    assert result.exit_code == 1
+    assert "No space left on device" in result.stderr
+    assert "binpack" in result.stdout
+    assert json.loads(target.read_text())["strategy"] == "binpack"
+
+
+def test_the_table_is_there_though_the_figures_are_not_written(files):
+    arguments = ["pack", *files, "--strategy", "binpack", "--seeds", "1", "--json", "/dev/full"]
+    result = CliRunner().invoke(app, arguments)
+    assert (result.exit_code, result.stderr) == (1, "kai: /dev/full: No space left on device\n")
+    assert "binpack" in result.stdout
+
+
 def test_files_may_begin_with_a_byte_order_mark(files):
     for path in map(Path, files):
         path.write_text(path.read_text(), encoding="utf-8-sig")
@@ -49,7 +69,7 @@ def test_files_may_begin_with_a_byte_order_mark(files):
     ("arguments", "message"),
     [
         (["--strategy", "best"], "strategy 'best' is not known; known are binpack, spread, headroom"),
-        (["--seeds", "1", "--plot", "curve.xyz"], "xyz"),
+        (["--seeds", "1", "--plot", "curve.xyz"], "cannot be drawn as .xyz"),
     ],
 )
 def test_mistakes_are_explained(files, arguments, message):
