@@ -9,7 +9,7 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 _LONGEST: Final = 64
@@ -46,4 +46,5 @@ def pressed() -> Iterator[asyncio.Queue[str]]:
         yield keys
     finally:
         loop.remove_reader(number)
-        termios.tcsetattr(number, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # the terminal may be gone
+            termios.tcsetattr(number, termios.TCSADRAIN, before)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -25,13 +27,15 @@ from kai_cli.views.picture import ENDS, Listing, Picture, after, drawn
 
 #: The key to look now.
 _LOOK: Final = " "
+#: Ctrl-C cancels by itself.
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 def top(
     context: typer.Context,
     interval: Annotated[float, typer.Option(min=0.5, help="Seconds between two looks.")] = 2.0,
     once: Annotated[
-        bool, typer.Option(help="Print one look and end, as it does when this is not a terminal.")
+        bool, typer.Option(help="Print one look and end, as it does when this is no terminal, or a dumb one.")
     ] = False,
 ) -> None:
     """Queues, nodes and what waits, live. Keys choose lists and sort them; q or Ctrl-C ends it."""
@@ -39,7 +43,7 @@ def top(
 
     async def question() -> None:
         async with target.cluster() as client:
-            if once or not sys.stdout.isatty():
+            if once or not sys.stdout.isatty() or console().is_dumb_terminal:
                 seen = await look(client, target)
                 emit(drawn(seen.headline, seen.lists, Picture(), keys=False))
             else:
@@ -62,9 +66,10 @@ class Seen:
 async def _follow(client: KubeClient, target: Target, interval: float) -> None:
     clock = asyncio.get_running_loop().time
     seen, picture, looked = await look(client, target), Picture(), clock()
-    with pressed() as keys, Live(console=console(), screen=True, auto_refresh=False) as live:
+    screen = console()
+    with _ended(), pressed() as keys, Live(console=screen, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(drawn(seen.headline, seen.lists, picture, keys=True), refresh=True)
+            live.update(drawn(seen.headline, seen.lists, picture, keys=True, screen=screen), refresh=True)
             key = _LOOK
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(None if picture.paused else looked + interval):
@@ -74,6 +79,34 @@ async def _follow(client: KubeClient, target: Target, interval: float) -> None:
             if key == _LOOK:
                 seen, looked = await look(client, target), clock()
             picture = after(picture, key, seen.lists)
+
+
+@contextmanager
+def _ended() -> Iterator[None]:
+    """Cancel the task that runs the block when whoever started us ends us, so that it cleans up.
+
+    Raises:
+        typer.Exit: that happened; with the status that the signal would have given.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    told: list[int] = []
+
+    def end(number: int) -> None:
+        told.append(number)
+        if task is not None:
+            task.cancel()
+
+    for number in _ENDING:
+        loop.add_signal_handler(number, end, number)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if told:
+            raise typer.Exit(128 + told[0]) from None
+        raise
+    finally:
+        for number in _ENDING:
+            loop.remove_signal_handler(number)
 
 
 async def look(client: KubeClient, target: Target) -> Seen:

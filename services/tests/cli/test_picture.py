@@ -120,3 +120,57 @@ def test_what_one_key_sends_is_one_key(read, keys):
 def test_arrows_and_function_keys_mean_nothing_and_end_nothing(key):
     assert key not in ENDS
     assert shown([key])[0] == Picture()
+
+
+# --- what does not fit ----------------------------------------------------------------------------
+def on_a_screen(lists, *, height, width=120, keys=""):
+    picture = Picture()
+    for key in keys:
+        picture = after(picture, key, lists)
+    screen = Console(width=width, height=height, color_system=None)
+    with screen.capture() as captured:
+        screen.print(drawn(["headline"], lists, picture, keys=True, screen=screen))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def many(name, count, columns=COLUMNS):
+    return Listing(name, columns, [Row(f"{name}-{number}", "1d") for number in range(count)])
+
+
+@pytest.mark.parametrize("height", [24, 40, 11])
+@pytest.mark.parametrize("width", [120, 60])
+def test_lists_that_do_not_fit_say_how_many_more_there_are_and_leave_room_for_the_keys(height, width):
+    lines = on_a_screen([many("queues", 100), many("nodes", 100)], height=height, width=width)
+    assert len(lines) <= height
+    assert lines[-1].endswith("q end")
+    for name in ("queues", "nodes"):
+        shown = [line for line in lines if line.startswith(f"{name}-")]
+        assert f"… and {100 - len(shown)} more" in lines
+
+
+def test_room_that_a_short_list_leaves_is_for_the_long_one():
+    lines = on_a_screen([many("queues", 2), many("nodes", 100)], height=24)
+    assert len(lines) == 24
+    assert len([line for line in lines if line.startswith("queues-")]) == 2
+    assert "… and 88 more" in lines
+
+
+def test_what_fits_is_not_cut():
+    lines = on_a_screen([many("queues", 3), many("nodes", 4)], height=16)
+    assert len([line for line in lines if line.startswith(("queues-", "nodes-"))]) == 7
+    assert not any("more" in line for line in lines)
+
+
+def test_rows_of_several_lines_are_counted_as_what_they_are():
+    wordy = (Column("NAME", prose=True), Column("AGE", True), Column("NOTE", wide=True))
+    rows = [Row(f"a row with words that fold {number}", "1d") for number in range(100)]
+    lines = on_a_screen([Listing("nodes", wordy, rows)], height=24, width=30)
+    assert len(lines) <= 24
+    shown = [line for line in lines if line.startswith("a row")]
+    assert f"… and {100 - len(shown)} more" in lines
+
+
+def test_a_screen_without_room_for_any_list_still_has_the_keys():
+    lines = on_a_screen([many("queues", 9), many("nodes", 9), many("waiting", 9)], height=4)
+    assert len(lines) <= 4
+    assert lines[-1].endswith("q end")
