@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import typer
 
-from kai_cli import connection
+from kai_cli import connection, streams
 from kai_cli.commands import Commands
 
 app = typer.Typer(
@@ -18,7 +20,11 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name="kai")
+    try:
+        with streams.usable():
+            app(prog_name="kai")
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)
 
 
 if __name__ == "__main__":

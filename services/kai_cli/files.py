@@ -20,6 +20,8 @@ def text_of(path: Path) -> str:
         UnicodeDecodeError: it is no text.
     """
     if path == _STDIO:
+        if sys.stdin is None:
+            raise OSError("there is no standard input; name a file")
         return sys.stdin.read().removeprefix("\ufeff")
     return path.read_text(encoding="utf-8-sig")
 

@@ -30,7 +30,7 @@ def pressed() -> Iterator[asyncio.Queue[str]]:
     Keys are not shown. Ctrl-C works as always. In the end the terminal is as it was.
     """
     keys: asyncio.Queue[str] = asyncio.Queue()
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         yield keys
         return
     number, loop = sys.stdin.fileno(), asyncio.get_running_loop()
