@@ -8,6 +8,7 @@ Nodes have the columns ``sn`` (name), ``cpu_milli``, ``memory_mib``, ``gpu`` (de
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,35 +100,37 @@ def read_trace(nodes: Path, pods: Path) -> Trace:
     return trace
 
 
-def _rows(path: Path, read: Callable[[dict[str, str]], T]) -> Iterator[T]:
+def _rows(path: Path, read: Callable[[dict[str, Any]], T]) -> Iterator[T]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            for number, row in enumerate(csv.DictReader(file), 2):
+            rows = csv.DictReader(file)
+            for row in rows:
                 try:
                     yield read(row)
                 except KeyError as error:
                     raise InvalidTrace(f"{path}: column {error.args[0]!r} is missing") from None
-                except (TypeError, ValueError) as error:
-                    raise InvalidTrace(f"{path}, line {number}: {error}") from None
+                except ValueError as error:
+                    raise InvalidTrace(f"{path}, line {rows.line_num}: {error}") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidTrace(f"{path}: {error}") from None
 
 
-def _node(row: dict[str, str]) -> TraceNode:
+def _node(row: dict[str, Any]) -> TraceNode:
     return TraceNode(
-        row["sn"],
+        _text(row, "sn"),
         _amount(row, "cpu_milli"),
         _amount(row, "memory_mib") * _MIB,
-        int(_amount(row, "gpu")),
-        row["model"],
+        _count(row, "gpu"),
+        _text(row, "model"),
     )
 
 
-def _shape(row: dict[str, str], group: dict[str, int]) -> Shape:
-    devices, milli = int(_amount(row, "num_gpu")), int(_amount(row, "gpu_milli"))
+def _shape(row: dict[str, Any], group: dict[str, int]) -> Shape:
+    devices, milli = _count(row, "num_gpu"), _count(row, "gpu_milli")
     if devices and not 0 < milli <= _WHOLE_MILLI:
         raise ValueError(f"gpu_milli is {milli}; it must be within 1 and 1000")
-    allowed = [model for model in (row.get("gpu_spec") or "").split("|") if model]
+    spec = _text(row, "gpu_spec") if "gpu_spec" in row else ""
+    allowed = [model for model in spec.split("|") if model]
     return Shape(
         cpu_millis=_amount(row, "cpu_milli"),
         memory_bytes=_amount(row, "memory_mib") * _MIB,
@@ -137,11 +140,33 @@ def _shape(row: dict[str, str], group: dict[str, int]) -> Shape:
     )
 
 
+def _text(row: dict[str, Any], column: str) -> str:
+    """
+    Raises:
+        KeyError: no row has the column.
+        ValueError: this one ends before it.
+    """
+    if row[column] is None:
+        raise ValueError(f"column {column!r} is missing")
+    return str(row[column])
+
+
 def _amount(row: dict[str, Any], column: str) -> float:
+    """A number, 0 where nothing is written."""
+    text = _text(row, column)
     try:
-        amount = float(row[column] or 0)
+        amount = float(text or 0)
     except ValueError:
-        raise ValueError(f"{column} is {row[column]!r}, not a number") from None
+        amount = math.nan
+    if not math.isfinite(amount):
+        raise ValueError(f"{column} is {text!r}, not a number")
     if amount < 0:
         raise ValueError(f"{column} is negative")
     return amount
+
+
+def _count(row: dict[str, Any], column: str) -> int:
+    amount = _amount(row, column)
+    if not amount.is_integer():
+        raise ValueError(f"{column} is {row[column]!r}, not a whole number")
+    return int(amount)

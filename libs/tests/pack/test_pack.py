@@ -137,11 +137,28 @@ def test_the_figure_is_read_before_demand_exceeds_it():
         (["a,1,1,0,X"], ["p,1,1,1,1000,"], "there are no GPUs"),
         (["a,1,1,1,X"], ["p,1,1,1,2000,"], "gpu_milli is 2000; it must be within 1 and 1000"),
         (["a,1,1,1,X"], ["p,1,1,0,0,"], "no pod asks for a GPU"),
+        (["a,1,1,1,X", "b,1,1"], ["p,1,1,1,1000,"], r"nodes\.csv, line 3: column 'gpu' is missing"),
+        (["a,1,1,1"], ["p,1,1,1,1000,"], r"nodes\.csv, line 2: column 'model' is missing"),
+        (["a,1,1,1,X"], ["p,1,1"], r"pods\.csv, line 2: column 'num_gpu' is missing"),
+        (["a,1,1,1,X"], ["p,1,1,1,1000"], r"pods\.csv, line 2: column 'gpu_spec' is missing"),
+        (["a,1,1,1,X", "", "b,x,1,1,X"], ["p,1,1,1,1000,"], "line 4: cpu_milli is 'x', not a number"),
+        (["a,1,1,inf,X"], ["p,1,1,1,1000,"], "line 2: gpu is 'inf', not a number"),
+        (["a,nan,1,1,X"], ["p,1,1,1,1000,"], "line 2: cpu_milli is 'nan', not a number"),
+        (["a,1,1,1,X"], ["p,1,1e999,1,1000,"], "line 2: memory_mib is '1e999', not a number"),
+        (["a,1,1,1.5,X"], ["p,1,1,1,1000,"], "line 2: gpu is '1.5', not a whole number"),
+        (["a,1,1,1,X"], ["p,1,1,1,99.5,"], "line 2: gpu_milli is '99.5', not a whole number"),
     ],
 )
 def test_a_file_that_is_no_trace_is_explained(trace_of, nodes, pods, message):
     with pytest.raises(InvalidTrace, match=message):
         trace_of(nodes, pods)
+
+
+def test_a_column_that_all_pods_may_lack_is_not_missed(trace_of):
+    header = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"
+    trace = trace_of(["a,1,1,2.0,X"], ["p,1,,1,1000"], pods_header=header)
+    assert trace.gpus == 2
+    assert (trace.pods[0].groups, trace.pods[0].memory_bytes) == (None, 0)
 
 
 def test_a_missing_column_or_file_is_named(trace_of, tmp_path):
