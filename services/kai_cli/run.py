@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 import typer
 
+from kai_cli import addresses
 from kai_cli.connection import Target
 from kai_cli.output import fail
 from kai_local.services.suite import USUAL, UnknownService, choose
-
-_ADDRESS = re.compile(r"[^:]*:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
 
 
 def run(
@@ -52,10 +50,11 @@ def run(
         chosen = choose(services or ())
     except UnknownService as error:
         raise fail(str(error), status=2) from error
-    if health_listen and not _ADDRESS.fullmatch(health_listen):
-        raise fail(
-            f"--health-listen {health_listen!r} is not HOST:PORT, for example 127.0.0.1:8081", status=2
-        )
+    try:
+        if health_listen:
+            addresses.split(health_listen)
+    except ValueError as error:
+        raise fail(f"--health-listen {error}", status=2) from error
     options = RunOptions(
         services=chosen,
         binders=binders,

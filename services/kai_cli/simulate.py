@@ -58,6 +58,10 @@ def fair_share(
     FILE is the input of the original's fairshare-simulator: totalResource and queues. Beside it, queues may
     have parents in the file, and past use counts where kValue, and usage of a resource, are given.
     """
+    if listen and file is not None:
+        raise typer.BadParameter("what is asked comes over --listen; leave the file out", param_hint="-f")
+    if cors and not listen:
+        raise typer.BadParameter("nobody asks without --listen", param_hint="--cors")
     if listen:
         _serve(listen, cors=cors)
         return

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from kai.simulate.fair_share import Question, divide
 from kai.simulate.reading import InvalidInput
+from kai_cli import addresses
 
 _LARGEST_BYTES: Final = 4 * 2**20
 _CORS: Final = {
@@ -30,17 +31,18 @@ async def serve(address: str, *, cors: bool, say: Callable[[str], object]) -> No
     Raises:
         ListenFailed: the address is none, or somebody else has it.
     """
-    host, _, port = address.rpartition(":")
-    if not port.isdecimal():
-        raise ListenFailed(f"--listen {address}: write host:port, for example 127.0.0.1:8080")
+    try:
+        host, port = addresses.split(address)
+    except ValueError as error:
+        raise ListenFailed(f"--listen {error}") from error
     runner = web.AppRunner(application(cors=cors))
     await runner.setup()
     try:
-        await web.TCPSite(runner, host or "127.0.0.1", int(port)).start()
+        await web.TCPSite(runner, host or "127.0.0.1", port).start()
         bound_host, bound_port = runner.addresses[0][:2]
-        say(f"POST to http://{bound_host}:{bound_port}/simulate")
+        say(f"POST to http://{addresses.written(bound_host, bound_port)}/simulate")
         await asyncio.Event().wait()
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise ListenFailed(f"--listen {address}: {error}") from error
     finally:
         await runner.cleanup()

@@ -1,14 +1,17 @@
 """``kai simulate``, as a user types it."""
 
 import json
+import re
 
 import aiohttp
 import pytest
 from aiohttp import web
 from typer.testing import CliRunner
 
+from kai_cli import simulate
 from kai_cli.__main__ import app
 from kai_cli.simulate_server import ListenFailed, application, serve
+from kai_local.processes import ports
 
 DIVISION = {
     "totalResource": {"GPU": 100},
@@ -187,10 +190,35 @@ async def test_what_cannot_be_divided_is_answered_400(served, body, told):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("address", ["here", "127.0.0.1:99999", "192.0.2.1:8080"])
+@pytest.mark.parametrize("address", ["here", "127.0.0.1:99999", "192.0.2.1:8080", "::1:0"])
 async def test_an_address_that_nobody_can_listen_on_is_named(address):
-    with pytest.raises(ListenFailed, match=f"--listen {address}: "):
+    with pytest.raises(ListenFailed, match=f"--listen .*{address}"):
         await serve(address, cors=False, say=print)
+
+
+@pytest.mark.skipif(not ports.is_free(0, "::1"), reason="this machine has no IPv6")
+@pytest.mark.integration
+async def test_an_address_of_ipv6_stands_in_brackets():
+    told = []
+
+    class Told(Exception):
+        """Where it listens is known."""
+
+    def say(text):
+        told.append(text)
+        raise Told
+
+    with pytest.raises(Told):
+        await serve("[::1]:0", cors=False, say=say)
+    assert re.fullmatch(r"POST to http://\[::1\]:\d+/simulate", told[0])
+
+
+@pytest.mark.parametrize("arguments", [["-f", "x.yaml", "--listen", "127.0.0.1:0"], ["-f", "-", "--cors"]])
+def test_what_would_be_left_out_is_refused(arguments, monkeypatch):
+    monkeypatch.setattr(simulate, "_serve", lambda *_, **__: None)
+    result = kai("fair-share", *arguments, env={"COLUMNS": "200"}, input=json.dumps(DIVISION))
+    assert result.exit_code == 2
+    assert "--listen" in result.output
 
 
 def test_a_file_or_an_address_is_needed():
