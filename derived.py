@@ -154,10 +154,8 @@ def _owners(subresource: str = "") -> Iterable[str]:
 
 def _value_rows() -> Iterable[tuple[str, ...]]:
     """All values of the chart."""
-    chart = ROOT / _CHART
-    schema = json.loads((chart / "values.schema.json").read_text())
-    defaults = load_written((chart / "values.yaml").read_text())
-    yield from _values_below(schema["properties"], defaults, "")
+    schema = json.loads((ROOT / _CHART / "values.schema.json").read_text())
+    yield from _values_below(schema["properties"], _values(), "")
 
 
 def _values_below(properties: Mapping[str, Any], defaults: Any, above: str) -> Iterable[tuple[str, ...]]:
@@ -318,22 +316,25 @@ def _custom_resource(spec: type[Fields]) -> Callable[[str], str]:
     return put
 
 
-def _template(definitions: Mapping[str, Mapping[str, Any]]) -> Callable[[str], str]:
-    """A whole template of definitions that are YAML."""
-    text = _SAID
-    for name, content in definitions.items():
-        lines = "".join(f"{key}: {_yaml(value)}\n" for key, value in content.items())
-        text += f'{{{{- define "{name}" -}}}}\n{lines}{{{{- end }}}}\n'
+def _template(name: str, content: str) -> Callable[[str], str]:
+    """A whole template of one definition."""
+    text = f'{_SAID}{{{{- define "{name}" -}}}}\n{content}{{{{- end }}}}\n'
     return lambda _: text
 
 
-def _yaml(value: Any) -> str:
-    return f"[{', '.join(value)}]" if isinstance(value, list) else str(value)
-
-
-def _workloads() -> dict[str, Mapping[str, Any]]:
+def _workloads() -> str:
     kinds = {group: sorted(map(plural, named)) for group, named in granted().items() if group}
-    return {"kai.workloads": dict(sorted(kinds.items()))}
+    return "".join(f"{group}: [{', '.join(named)}]\n" for group, named in sorted(kinds.items()))
+
+
+def _defaults() -> str:
+    """All values, where templates find them even if null took them away."""
+    values = json.loads(json.dumps(_values()))  # each piece for itself: YAML would refer to equal ones
+    return yaml.safe_dump(values, sort_keys=False, width=120, default_flow_style=None)
+
+
+def _values() -> Any:
+    return load_written((ROOT / _CHART / "values.yaml").read_text())
 
 
 PARTS: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
@@ -364,7 +365,8 @@ PARTS: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
     ("docs/helm.md", _table(("value", "default", "effect"), list(_value_rows()))),
     (f"{_CHART}/crds/configs.kai.scheduler.yaml", _custom_resource(ConfigSpec)),
     (f"{_CHART}/crds/schedulingshards.kai.scheduler.yaml", _custom_resource(ShardSpec)),
-    (f"{_CHART}/templates/_workloads.tpl", _template(_workloads())),
+    (f"{_CHART}/templates/_workloads.tpl", _template("kai.workloads", _workloads())),
+    (f"{_CHART}/templates/_values.tpl", _template("kai.defaults", _defaults())),
 )
 
 

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kai.config import ACTIONS, BUDGETS
 from kai.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, arguments_of
@@ -331,14 +330,53 @@ def test_what_says_no_more_than_the_default_of_the_original_is_taken(helm):
 
 def test_an_upgrade_that_reuses_values_does_without_those_that_are_new(helm, tmp_path):
     """helm knows those of the release before alone then."""
-    new = load_written(template_of("kai.newValues"))
-    now = load_written((CHART / "values.yaml").read_text())
-    kept = without(now, new)
     chart = tmp_path / "chart"
     shutil.copytree(CHART, chart)
-    (chart / "values.yaml").write_text(yaml.safe_dump(kept))
-    # One pool of values: what the template fills in is what the file says.
+    (chart / "values.yaml").write_text("{}")
     assert helm.chart(chart=chart) == helm.chart()
+
+
+#: Much of what values may be about is switched on.
+MUCH = {
+    "global": {"clusterAutoscaling": True},
+    "insight": {"enabled": True},
+    "dashboards": {"enabled": True},
+    "prometheus": {"enabled": True},
+}
+#: Without those, or without what is below them, there is something else than by default.
+SAID_BY_ABSENCE = {
+    "global.gpuSharing",
+    "global.vpa.updatePolicy",
+    "global.vpa.resourcePolicy",
+    "admission.gpuFractionRuntimeClassName",
+    "dashboards.labels",
+}
+
+
+def without_any(values, but, above=""):
+    """Null in place of all values but those that another tree says, and those that are said by absence."""
+    kept = {
+        key: each
+        for key, each in values.items()
+        if f"{above}{key}" not in SAID_BY_ABSENCE and (isinstance(each, dict) or key not in but)
+    }
+    below = {key: each for key, each in kept.items() if each and isinstance(each, dict)}
+    return dict.fromkeys(kept) | {
+        key: without_any(each, but.get(key, {}), f"{above}{key}.") for key, each in below.items()
+    }
+
+
+def together(values, more):
+    both = {key: together(values.get(key, {}), each) for key, each in more.items() if isinstance(each, dict)}
+    return {**values, **more, **both}
+
+
+@pytest.mark.parametrize("said", [{}, MUCH], ids=["nothing", "much"])
+def test_a_value_of_null_is_as_by_default(helm, said):
+    """helm takes the default away, and a template that did without it would end, or leave policies out."""
+    nulls = without_any(load_written((CHART / "values.yaml").read_text()), said)
+    assert nulls["admissionPolicies"]["enabled"] is None
+    assert helm.chart(values=together(nulls, said)) == helm.chart(values=said)
 
 
 def sections(values, above=""):
@@ -349,36 +387,39 @@ def sections(values, above=""):
             yield from sections(each, f"{above}{key}.")
 
 
-def test_a_section_that_is_taken_away_is_as_it_is_by_default_or_refused_by_its_name(helm, tmp_path):
-    """One of null has helm take away all of its defaults, so that templates would end in an error of Go."""
-    now = load_written((CHART / "values.yaml").read_text())
-    refused = load_written(template_of("kai.sections"))
+def test_a_section_that_is_taken_away_is_as_it_is_by_default(helm):
+    """One of null has helm take away all that is below it."""
+    found = list(sections(load_written((CHART / "values.yaml").read_text())))
+    depth = max(path.count(".") for path in found)
     default = helm.chart()
-    for path in sections(now):
-        given = None
-        for key in reversed(path.split(".")):
-            given = {key: given}
-        result = helm.template(values=given)
-        if path in refused:
-            assert f"{path} is null: leave it out" in result.stderr
-        else:
-            assert result.returncode == 0, result.stderr
-    assert helm.chart(
-        values={"podgrouper": {"queueLabelKey": ""}, "scheduler": {"placementStrategy": ""}}
-    ) == (default)
+    for level in range(depth + 1):
+        given = {}
+        for path in (path.split(".") for path in found if path.count(".") == level):
+            inner = given
+            for key in path[:-1]:
+                inner = inner.setdefault(key, {})
+            inner[path[-1]] = None
+        assert helm.chart(values=given) == default
 
 
-def template_of(name):
-    text = (CHART / "templates" / "_defaults.tpl").read_text()
-    return text.partition(f'{{{{- define "{name}" -}}}}')[2].partition("{{- end -}}")[0]
+def test_an_empty_text_is_as_by_default_where_the_list_of_values_says_so(helm):
+    empty = {"podgrouper": {"queueLabelKey": ""}, "scheduler": {"placementStrategy": ""}}
+    assert helm.chart(values=empty) == helm.chart()
 
 
-def without(values, taken):
-    """Values without those that are in another tree, whatever they are there."""
-    return {
-        key: without(each, taken[key])
-        if isinstance(each, dict) and isinstance(taken.get(key), dict)
-        else each
-        for key, each in values.items()
-        if key not in taken or (isinstance(each, dict) and isinstance(taken[key], dict) and each)
-    }
+@pytest.mark.parametrize(
+    ("values", "gone"),
+    [
+        ({"admission": {"gpuFractionRuntimeClassName": None}}, 'gpuFractionRuntimeClassName: "nvidia"'),
+        ({"global": {"gpuSharing": None}}, "gpuSharing: false"),
+        ({"global": {"vpa": {"updatePolicy": {"minReplicas": None}}}}, "minReplicas: 1"),
+        (
+            {"dashboards": {"enabled": True, "labels": {"grafana_dashboard": None, "mine": "1"}}},
+            "grafana_dashboard: ",
+        ),
+    ],
+)
+def test_null_takes_away_what_has_a_meaning_by_its_absence(helm, values, gone):
+    without, usually = (helm.text(values=each) for each in (values, {"dashboards": {"enabled": True}}))
+    assert gone in usually
+    assert gone not in without

@@ -51,7 +51,7 @@
 
 {{/* Resources of the operator. As in a Config, of requests and limits a default gives way to what is said. */}}
 {{- define "kai.operatorResources" -}}
-{{- $default := (include "kai.newValues" . | fromYaml).operator.resources -}}
+{{- $default := (include "kai.defaults" . | fromYaml).operator.resources -}}
 {{- $given := deepCopy .Values.operator.resources -}}
 {{- $limits := $given.limits | default dict -}}
 {{- range $name, $request := $given.requests | default dict -}}
