@@ -18,6 +18,7 @@ from kai.model import names
 from kai.model.documents import load_written
 from kai.model.rules.priorities import CLASSES
 from kai.operands import read_config, read_shard
+from kai.operands.facts import PROMETHEUS
 from kai.runtime import ServiceSettings, SettingsError
 from kai.session.credentials import RedisCredentials
 
@@ -750,6 +751,26 @@ def test_openshift_gets_constraints_that_all_our_accounts_may_use_and_no_other_c
     }
     homes = {each["metadata"]["namespace"] for each in objects if each["kind"] == "ServiceAccount"}
     assert given == {home: f"system:serviceaccounts:{home}" for home in homes}
+
+
+def test_openshift_lets_those_who_have_a_volume_write_to_it(helm):
+    """A pod gets the group of its constraints; one that asks for another than they allow does not start."""
+    served = ("--api-versions", "security.openshift.io/v1")
+    values = {
+        "openshift": True,
+        "redis": {"persistence": {"enabled": True}},
+        "insight": {"enabled": True},
+        "prometheus": {"enabled": True},
+    }
+    objects = helm.render(*served, values=values, served=frozenset({PROMETHEUS}))
+    assert objects.of("Prometheus")
+    constraints = objects.one("SecurityContextConstraints", "kai-system")
+    given, *asked_for = constraints["fsGroup"]["ranges"]
+    assert constraints["fsGroup"]["type"] == "MustRunAs"
+    assert given == {"min": 10000, "max": constraints["runAsUser"]["uid"]}
+    assert any(each["min"] <= 77 <= each["max"] for each in asked_for)
+    running = [each for each in objects if each["kind"] in ("Deployment", "Prometheus")]
+    assert "fsGroup" not in yaml.safe_dump(running)
 
 
 def test_the_reservation_namespace_is_kept_and_can_be_left_to_others(rendered):
