@@ -585,8 +585,13 @@ def redis_variables(objects):
     return found
 
 
-EXTERNAL = "kai-redis-external"
 REDIS_USERS = {"kai-scheduler-default", "queue-controller"}
+
+
+def external(objects):
+    """Name of the secret that is made of the URL of another Redis."""
+    (name,) = [each for each in objects.of("Secret") if each.startswith("kai-redis-external")]
+    return name
 
 
 def secret_of(objects, name="kai-redis"):
@@ -666,19 +671,42 @@ def test_without_tls_between_processes_redis_is_plain_but_keeps_its_password(ren
 def test_another_redis_can_be_used(rendered):
     objects = rendered("external redis")
     assert "kai-redis" not in objects.of("Deployment")
-    assert secret_of(objects, EXTERNAL) == {"url": "redis://cache.example.com:6379/1"}
-    assert redis_settings(objects, "queue-controller", EXTERNAL).redis_credentials == RedisCredentials()
+    assert secret_of(objects, external(objects)) == {"url": "redis://cache.example.com:6379/1"}
+    settings = redis_settings(objects, "queue-controller", external(objects))
+    assert settings.redis_credentials == RedisCredentials()
     assert redis_variables(objects).keys() == REDIS_USERS
     by_secret = rendered("external redis by secret")
     assert "kai-redis" not in by_secret.of("Deployment")
     assert redis_variables(by_secret)["queue-controller"] == {"name": "my-redis", "key": "url"}
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"externalUrl": "rediss://u:p@elsewhere.example.com/1"},
+        {"externalUrl": "rediss://u:new@cache.example.com/1"},
+        {"externalCa": "-----BEGIN CERTIFICATE-----\nnew"},
+    ],
+    ids=["host", "password", "authority"],
+)
+def test_pods_are_replaced_when_another_redis_is_named(helm, change):
+    """They read its URL as they start."""
+    before = {"externalUrl": "rediss://u:p@cache.example.com/1", "externalCa": "-----BEGIN CERTIFICATE-----"}
+    every = [{"redis": each, "certificates": EXISTING} for each in (before, before | change)]
+    first, second = (helm.render(values=values) for values in every)
+    for deployment in REDIS_USERS:
+        one, other = (each.one("Deployment", deployment)["spec"]["template"] for each in (first, second))
+        assert one != other
+    for objects in (first, second):
+        assert redis_variables(objects)["queue-controller"] == {"name": external(objects), "key": "url"}
+
+
 def test_another_redis_may_have_an_authority_of_its_own(helm):
     values = {"externalUrl": "rediss://u:p@cache.example.com/1", "externalCa": "-----BEGIN CERTIFICATE-----"}
     objects = helm.render(values={"redis": values, "certificates": EXISTING})
-    assert secret_of(objects, EXTERNAL)["ca.crt"] == values["externalCa"]
-    assert redis_settings(objects, "kai-scheduler-default", EXTERNAL).redis_ca == "/etc/kai/redis/ca.crt"
+    assert secret_of(objects, external(objects))["ca.crt"] == values["externalCa"]
+    settings = redis_settings(objects, "kai-scheduler-default", external(objects))
+    assert settings.redis_ca == "/etc/kai/redis/ca.crt"
     values = {"externalSecret": {"name": "my-redis", "caKey": "authority"}}
     by_secret = helm.render(values={"redis": values, "certificates": EXISTING})
     assert "--redis-ca=/etc/kai/redis/authority" in by_secret.flags("kai-scheduler-default")

@@ -239,5 +239,11 @@ prometheus:
   {{- end }}
 {{- end -}}
 
-{{/* Name of the secret that is made of redis.externalUrl. */}}
-{{- define "kai.externalRedisSecret" -}}kai-redis-external{{- end -}}
+{{/*
+Name of the secret that is made of redis.externalUrl. Processes read it as they start, so another content has
+another name. More people may read names than secrets: each guess of a password takes an scrypt.
+*/}}
+{{- define "kai.externalRedisSecret" -}}
+{{- $derived := derivePassword 1 "long" .Values.redis.externalUrl "kai" (print "ca:" .Values.redis.externalCa) -}}
+kai-redis-external-{{ sha256sum $derived | trunc 8 }}
+{{- end -}}
