@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from kai.model import condition_texts
-from kai_operator.kinds import Manifest, Ref, ref_of
+from kai_operator.kinds import PROMETHEUSES, Manifest, Ref, ref_of
 
 _SHOWN: Final = 10
 
@@ -51,7 +51,7 @@ class Standing:
 
 
 def unavailable(objects: Iterable[Manifest]) -> dict[Ref, str]:
-    """In words, which of these do not have all their pods ready."""
+    """In words, which of these do not have all their pods ready, or say that they are not available."""
     found = {}
     for manifest in objects:
         status = manifest.get("status") or {}
@@ -70,6 +70,12 @@ def unavailable(objects: Iterable[Manifest]) -> dict[Ref, str]:
             older = max(0, int(status.get("currentNumberScheduled", 0)) - updated)
             if not (current and updated == wanted and able == wanted):
                 found[ref_of(manifest)] = f"{ref_of(manifest)}: {_counted(wanted, updated, older, able)}"
+        elif manifest["kind"] == PROMETHEUSES.kind:
+            # An operator of another release may say nothing.
+            available = _by_type(status.get("conditions") or ()).get("Available") or {}
+            if available.get("status") == "False":
+                why = available.get("message") or available.get("reason") or "not available"
+                found[ref_of(manifest)] = f"{ref_of(manifest)}: {why}"
     return found
 
 

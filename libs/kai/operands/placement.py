@@ -35,7 +35,7 @@ def _spread(app: str, everywhere: GlobalSpec, replicas: int) -> Manifest:
 
 
 def of_deployment(everywhere: GlobalSpec) -> Manifest:
-    """Fields of a pod's spec that are the same in all Deployments."""
+    """Fields of a pod's spec that are the same in all Deployments, and those of a Prometheus of that name."""
     return without_empty(
         nodeSelector=dict(everywhere.node_selector),
         tolerations=list(everywhere.tolerations),

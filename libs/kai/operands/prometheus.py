@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from kai.model import quantity
+from kai.operands import placement, security
 from kai.operands.component import account, service
 from kai.operands.facts import PROMETHEUS, SERVICE_MONITOR
-from kai.operands.manifests import COMPONENT_LABEL, PART_OF, PRODUCT, Installation, Manifest, an_object
+from kai.operands.manifests import (
+    COMPONENT_LABEL,
+    PART_OF,
+    PRODUCT,
+    Installation,
+    Manifest,
+    an_object,
+    without_empty,
+)
 from kai.operands.scheduler import LEADER
 from kai.operands.spec.additions import PrometheusSpec
 from kai.operands.spec.config import ConfigSpec
@@ -21,7 +30,7 @@ _KUBE_STATE_METRICS: Final = "kube-state-metrics"
 #: Service that comes with it.
 PROCESSES: Final = "kai-processes"
 #: Who may write to the volume; without a group of its own most volumes are root's.
-_USER: Final[Manifest] = {"runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 2000, "fsGroup": 2000}
+_USER: Final = {"runAsUser": 1000, "runAsGroup": 2000, "fsGroup": 2000}
 #: What the label ``job`` is taken from, where it is not ``app``.
 _JOB_LABELS: Final = {_KUBE_STATE_METRICS: "app.kubernetes.io/name"}
 
@@ -58,7 +67,7 @@ def _server(installation: Installation) -> list[Manifest]:
 
 
 def _prometheus(installation: Installation) -> Manifest:
-    spec = installation.config.prometheus
+    spec, everywhere = installation.config.prometheus, installation.config.everywhere
     accounting = {"matchLabels": {spec.accounting_label_key: spec.accounting_label_value}}
     found: Manifest = {
         "serviceAccountName": spec.instance_name,
@@ -70,7 +79,9 @@ def _prometheus(installation: Installation) -> Manifest:
         "podMonitorNamespaceSelector": {},
         "ruleSelector": accounting,
         "ruleNamespaceSelector": {},
-        **({} if installation.openshift else {"securityContext": _USER}),
+        "securityContext": security.of_pod(installation, user=_USER),
+        **without_empty(affinity=dict(everywhere.affinity)),
+        **placement.of_deployment(everywhere),
     }
     if spec.enable_persistent_storage:
         found["storage"] = _storage(spec)

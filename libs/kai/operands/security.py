@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kai.operands.manifests import Installation, Manifest
 
-_USER: Final = 10000
+_USER: Final[Manifest] = {"runAsUser": 10000, "runAsGroup": 10000}
 _POD: Final[Manifest] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 _CONTAINER: Final[Manifest] = {
     "allowPrivilegeEscalation": False,
@@ -16,9 +16,9 @@ _CONTAINER: Final[Manifest] = {
 }
 
 
-def of_pod(installation: Installation) -> Manifest:
-    """Security context of every pod. On OpenShift user ids are given out by the cluster."""
-    users = {} if installation.openshift else {"runAsUser": _USER, "runAsGroup": _USER}
+def of_pod(installation: Installation, *, user: Mapping[str, int] = _USER) -> Manifest:
+    """Security context of every pod, by the ids of a user. On OpenShift they are given out by the cluster."""
+    users = {} if installation.openshift else user
     return _over({**_POD, **users}, installation.config.everywhere.pod_security_context)
 
 

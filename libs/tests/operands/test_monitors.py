@@ -93,6 +93,23 @@ def test_a_prometheus_of_ours_may_write_to_its_volume():
     assert user(replace(FACTS, openshift=True)) is None
 
 
+def test_a_prometheus_of_ours_goes_where_all_pods_go_and_may_do_as_little():
+    place = {
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"key": "system", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}},
+        "priorityClassName": "system-cluster-critical",
+    }
+    secure = {"podSecurityContext": {"supplementalGroups": [7]}, "additionalImagePullSecrets": ["pull"]}
+    config = read_config({"spec": {"prometheus": {"enabled": True}, "global": {**place, **secure}}})
+    (found,) = of(operands_of_config(config, FACTS, []), "Prometheus").values()
+    assert {key: found["spec"][key] for key in place} == place
+    assert found["spec"]["imagePullSecrets"] == [{"name": "pull"}]
+    context = found["spec"]["securityContext"]
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert (context["runAsNonRoot"], context["supplementalGroups"]) == (True, [7])
+
+
 def test_monitors_are_found_by_their_label_and_scrape_as_often_as_they_are_told():
     often = {"interval": "5s", "scrapeTimeout": "3s"}
     objects = installed(

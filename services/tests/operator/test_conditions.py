@@ -196,6 +196,31 @@ def test_a_daemon_set_is_available_when_all_nodes_have_its_new_pods(build, able,
     assert list(unavailable([live]).values()) == said
 
 
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        ([], []),
+        ([{"type": "Available", "status": "True"}], []),
+        ([{"type": "Available", "status": "Unknown"}], []),
+        (
+            [
+                {"type": "Reconciled", "status": "True"},
+                {"type": "Available", "status": "False", "reason": "NoPodReady", "message": "0/1 nodes fit"},
+            ],
+            ["Prometheus kai-scheduler/prometheus: 0/1 nodes fit"],
+        ),
+        (
+            [{"type": "Available", "status": "False", "reason": "NoPodReady", "message": ""}],
+            ["Prometheus kai-scheduler/prometheus: NoPodReady"],
+        ),
+    ],
+)
+def test_a_prometheus_is_available_unless_it_says_otherwise(build, conditions, said):
+    live = build.manifest("Prometheus", "prometheus", api_version="monitoring.coreos.com/v1")
+    live["status"] = {"conditions": conditions}
+    assert list(unavailable([live]).values()) == said
+
+
 def test_a_message_of_any_length_is_told_as_far_as_conditions_go():
     troubles = dict.fromkeys(("a", "b"), "webhook ä, " * MOST_BYTES)
     message = told(Standing(troubles=troubles))["Deployed"]["message"]
