@@ -575,6 +575,30 @@ def test_in_fips_mode_tags_of_all_images_say_so(helm, images):
     assert [image for image in (*used, *given) if not image.endswith("-fips")] == []
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"tag": f"sha256:{'ab' * 32}"}, f"@sha256:{'ab' * 32}"),
+        ({"tag": f"1.2.3@sha256:{'ab' * 32}"}, f":1.2.3@sha256:{'ab' * 32}"),
+        # Which image a digest names nobody can change.
+        ({"tag": f"1.2.3@sha256:{'ab' * 32}", "fipsMode": "on"}, f":1.2.3@sha256:{'ab' * 32}"),
+        ({"tag": f"sha256:{'ab' * 32}", "fipsMode": "on"}, f"@sha256:{'ab' * 32}"),
+    ],
+)
+def test_a_tag_may_be_or_have_a_digest(helm, values, expected):
+    objects = helm.render(values={"global": values, "certificates": EXISTING})
+    used = {container["image"] for _, _, container in containers(objects)}
+    jobs = {
+        container["image"]
+        for job in objects.of("Job").values()
+        for container in job["spec"]["template"]["spec"]["containers"]
+    }
+    assert len(jobs) == 1
+    assert used | jobs == {f"registry/local/kai-scheduler{expected}"}
+    given = objects.flags("binder")
+    assert f"--resource-reservation-pod-image=registry/local/kai-scheduler{expected}" in given
+
+
 # --- redis -------------------------------------------------------------------------------------
 def redis_variables(objects):
     found = {}

@@ -1,13 +1,17 @@
-{{/* Tag of an image: include "kai.tag" (dict "root" $ "image" .Values.x.image) */}}
+{{/*
+Tag of an image: include "kai.tag" (dict "root" $ "image" .Values.x.image). A digest names one image and no other:
+where there is one, whoever wrote it has chosen that of FIPS mode or not.
+*/}}
 {{- define "kai.tag" -}}
 {{- $root := .root -}}
 {{- $tag := .image.tag | default $root.Values.global.tag | default $root.Chart.AppVersion -}}
-{{- ternary (printf "%s-fips" $tag) $tag (eq $root.Values.global.fipsMode "on") -}}
+{{- ternary (printf "%s-fips" $tag) $tag (and (eq $root.Values.global.fipsMode "on") (not (contains "sha256:" $tag))) -}}
 {{- end -}}
 
 {{/* An image: root, image. */}}
 {{- define "kai.image" -}}
-{{- printf "%s/%s:%s" (.image.registry | default .root.Values.global.registry) .image.name (include "kai.tag" .) -}}
+{{- $tag := include "kai.tag" . -}}
+{{- printf "%s/%s%s%s" (.image.registry | default .root.Values.global.registry) .image.name (ternary "@" ":" (hasPrefix "sha256:" $tag)) $tag -}}
 {{- end -}}
 
 {{/* A value as text: helm reads numbers of a file as floats, which would be written with an exponent from a million on. */}}

@@ -17,6 +17,7 @@ PART_OF: Final = "app.kubernetes.io/part-of"
 PRODUCT: Final = "kai-scheduler"
 OPERATOR: Final = "kai-operator"
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+_DIGEST: Final = "sha256:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +39,9 @@ class Installation:
         return self.config.everywhere.openshift or self.facts.openshift
 
     def image(self, image: ImageSpec) -> str:
-        """Where an image is."""
-        repository = image.repository or self.facts.repository
-        return f"{repository}/{image.name}:{image.tag or self.facts.tag}"
+        """Where an image is; a tag may be a digest alone."""
+        repository, tag = image.repository or self.facts.repository, image.tag or self.facts.tag
+        return f"{repository}/{image.name}{'@' if tag.startswith(_DIGEST) else ':'}{tag}"
 
 
 def labels(app: str, **more: str) -> dict[str, str]:
