@@ -8,6 +8,9 @@ import yaml
 
 from e2e.harness import ROOT
 from e2e.page import bodies
+from kai.operands import certificates_of, read_config
+from kai.operands.certificates import grpc_secret
+from kai.wire.permissions import PERMISSIONS
 
 #: Keys of values, of which other YAML on pages has none.
 SECTIONS = ("binder", "certificates", "global", "insight", "networkPolicy", "operator", "redis", "scheduler")
@@ -76,3 +79,40 @@ def test_deployments_that_pages_forward_to_are_those_of_the_chart(helm):
     for page in PAGES:
         named = re.findall(r"port-forward deploy/(\S+)", (ROOT / "docs" / page).read_text())
         assert set(named) <= set(made), page
+
+
+def table(page, *header) -> list[list[str]]:
+    """The cells of the rows of a table on a page."""
+    _, _, after = (ROOT / "docs" / page).read_text().partition(f"| {' | '.join(header)} |\n")
+    rows, _, _ = after.partition("\n\n")
+    return [[cell.strip().strip("`") for cell in row.strip("|").split("|")] for row in rows.splitlines()[1:]]
+
+
+def test_the_page_names_every_certificate_that_whoever_has_their_own_puts_in_place(helm):
+    objects = helm.render(values={"insight": {"enabled": True}})
+    config = read_config(objects.one("Config", "kai-config"))
+    every = certificates_of(config)
+    serve = {
+        volume["secret"]["secretName"]
+        for pod in (each["spec"]["template"]["spec"] for each in objects.of("Deployment").values())
+        if "grpc" in [port["name"] for container in pod["containers"] for port in container["ports"]]
+        for volume in pod["volumes"]
+        if "secret" in volume
+    }
+    call = {
+        grpc_secret(role)
+        for method, roles in PERMISSIONS.items()
+        if not method.startswith("/grpc.health.")
+        for role in roles
+    }
+
+    def good_for(secret) -> str:
+        if secret not in every["grpc"]:
+            return "servers"
+        return " and ".join(["servers"] * (secret in serve) + ["clients"] * (secret in call))
+
+    told = table("helm.md", "secret", "certificate for", "good for", "whose")
+    found = [(secret, name.replace("<namespace>", config.namespace), use) for secret, name, use, _ in told]
+    assert sorted(found) == sorted(
+        (secret, name, good_for(secret)) for named in every.values() for secret, name in named.items()
+    )
