@@ -1,5 +1,6 @@
 """Who may connect to whom: what our pods listen on is open for those who need it, and for nobody else."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,6 +115,28 @@ def test_every_pod_has_a_policy_and_no_policy_is_for_nobody(helm, name):
     scaling = {names.SCALING_POD_APP} if "node-scale-adjuster" in apps else set()
     assert objects.of("NetworkPolicy").keys() == apps | {holders} | scaling
     assert all("Ingress" in policy_of(objects, app)["policyTypes"] for app in apps)
+
+
+#: Rows of the table of ports that name components, with the port of each.
+ROWS = {
+    "gRPC of the scheduler": ("kai-scheduler-default", "grpc"),
+    "gRPC of the pod-grouper": ("pod-grouper", "grpc"),
+    "gRPC and HTTP of insight": ("insight", "grpc"),
+    "Redis": ("kai-redis", "redis"),
+}
+
+
+def test_the_table_of_ports_names_all_who_reach_them(helm):
+    objects = rendered(helm, {"insight": {"enabled": True}})
+    numbers = {(app, port): number for app, port, number in listeners(objects)}
+    components = {app for app, _ in numbers if not app.startswith("kai-")} | {"scheduler"}
+    lines = (Path(__file__).parents[2] / "docs" / "helm.md").read_text().splitlines()
+    told = dict(line.strip("| ").split(" | ")[:2] for line in lines if line.startswith("| "))
+    for row, (app, port) in ROWS.items():
+        ours, _, _ = told[row].partition(";")
+        named = {each for each in components if re.search(rf"\b{each}s?\b", ours)}
+        reach = opened(objects, app)[numbers[app, port]]
+        assert named == {"scheduler" if each == "schedulers" else each for each in reach}, row
 
 
 def test_nobody_reaches_the_pods_that_hold_shared_gpus(helm):
