@@ -192,7 +192,7 @@ redis:
   enabled: true
   image: {name: kai-scheduler, tag: '', pullPolicy: ''}
   port: 6379
-  maxMemory: 256mb
+  maxMemory: ''
   externalUrl: ''
   externalCa: ''
   externalSecret: {name: '', key: url, caKey: '', port: 6379}
