@@ -179,6 +179,7 @@ plugin = PluginSpec(meaning="jobs of a name are safe", opener=lambda handle: (Sh
     ("part", "function"),
     [
         ("accepts", "lambda job: job.name != 'safe'"),
+        ("most_of", "lambda victims: [each for each in victims if each.job.name != 'safe']"),
         ("allows", "lambda victims: all(each.job.name != 'safe' for each in victims)"),
     ],
 )

@@ -289,3 +289,42 @@ def test_subgroups_beyond_those_that_are_needed_may_go_and_leave_the_minimum_saf
     found = decided(state)
     assert found.evicts == {"elastic-c-0", "elastic-d-0"}
     assert found.waits == {"first-0": "node"}
+
+
+@pytest.mark.parametrize("waiting", [0, 1], ids=["no surplus", "surplus waits"])
+@pytest.mark.parametrize("queue", ["poor", "rich"], ids=["reclaim", "preempt"])
+def test_a_job_that_must_keep_its_minimum_shields_nobody_beside_it(queue: str, waiting: int) -> None:
+    state = a_state(
+        a_node("node", gpus=3),
+        a_queue("rich", parent="top", gpu=0, preempt_min_runtime="1h", reclaim_min_runtime="1h"),
+        a_queue("poor", parent="top", gpu=1),
+        a_job("old", queue="rich", on="node", gpus=1, created=1, started=NOW - 120 * MINUTE),
+        a_job(
+            "fresh",
+            queue="rich",
+            on=("node", "node"),
+            pods=2 + waiting,
+            min_member=2,
+            gpus=1,
+            created=2,
+            started=NOW - MINUTE,
+        ),
+        urgent("taker", gpus=1, queue=queue, priority="build-preemptible"),
+    )
+    found = decided(state)
+    assert found.evicts == {"old-0"}
+    assert found.waits == {"taker-0": "node"}
+
+
+def test_surplus_goes_together_with_a_job_beside_it_and_the_minimum_stays() -> None:
+    state = a_state(
+        a_node("node", gpus=4),
+        a_queue("rich", parent="top", gpu=0, preempt_min_runtime="1h", reclaim_min_runtime="1h"),
+        a_queue("poor", parent="top", gpu=2),
+        a_job("old", queue="rich", on="node", gpus=1, created=1, started=NOW - 120 * MINUTE),
+        a_job("fresh", queue="rich", on=("node",) * 3, min_member=2, gpus=1, created=2, started=NOW - MINUTE),
+        urgent("taker", gpus=2, queue="poor"),
+    )
+    found = decided(state)
+    assert found.evicts == {"old-0", "fresh-2"}
+    assert found.waits == {"taker-0": "node"}

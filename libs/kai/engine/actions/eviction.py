@@ -339,6 +339,7 @@ class _Action:
             validator=validator,
             deadline=deadline,
             generators=self._generators,
+            most_of=rules.most_of,
         )
 
     def _found(self, result: SearchResult, deadline: Deadline) -> None:

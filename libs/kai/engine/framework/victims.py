@@ -39,6 +39,9 @@ class VictimRules(msgspec.Struct, frozen=True, kw_only=True):
     #: Whether a job may lose any pod. Asked before anything is evicted, of jobs that the action could take
     #: from, in the order of victims as far as the search looks. The answer must stay while it lasts.
     accepts: Callable[[Job], bool] | None = None
+    #: Of victims that could be taken together, in order, those that may be. Asked of each scenario before
+    #: anything is evicted, so that one who has to keep something is no reason to spare all others beside him.
+    most_of: Callable[[Sequence[Batch]], Sequence[Batch]] | None = None
     #: Whether these victims may be taken together. Asked of each scenario in which the job found its place,
     #: while it is in effect: victims that found another place too are pipelined there, the others are being
     #: released. Everything that is read from the state is as it would be then.
@@ -47,9 +50,9 @@ class VictimRules(msgspec.Struct, frozen=True, kw_only=True):
     #: after each other are allowed less and less. Asked before anything is evicted; plugins of other packages
     #: are not.
     entitled: Callable[[], bool] | None = None
-    #: Whom ``accepts`` and ``allows`` kept safe, to be told to a job that found no place; None where that was
-    #: not the reason. Asked after a search that failed, also of jobs for which no search was made since they
-    #: are no easier to place.
+    #: Whom ``accepts``, ``most_of`` and ``allows`` kept safe, to be told to a job that found no place; None
+    #: where that was not the reason. Asked after a search that failed, also of jobs for which no search was
+    #: made since they are no easier to place.
     why: Callable[[Job], Unschedulable | None] | None = None
 
 
@@ -71,6 +74,7 @@ def _together(first: VictimRules, second: VictimRules) -> VictimRules:
         suffices=both(first.suffices, second.suffices),
         takes=_either_way(first.takes, second.takes),
         accepts=both(first.accepts, second.accepts),
+        most_of=_in_turn(first.most_of, second.most_of),
         allows=both(first.allows, second.allows),
         entitled=_either_way(first.entitled, second.entitled),
         why=_either(first.why, second.why),
@@ -93,6 +97,16 @@ def _either_way(
     if first is None or second is None:
         return first or second
     return lambda: first() and second()
+
+
+def _in_turn(
+    first: Callable[[Sequence[Batch]], Sequence[Batch]] | None,
+    second: Callable[[Sequence[Batch]], Sequence[Batch]] | None,
+) -> Callable[[Sequence[Batch]], Sequence[Batch]] | None:
+    """What the second leaves of what the first does."""
+    if first is None or second is None:
+        return first or second
+    return lambda victims: second(first(victims))
 
 
 def _either(first: Why | None, second: Why | None) -> Why | None:

@@ -72,6 +72,16 @@ class MinRuntime(VictimPolicy):
         def safe(victim: Job) -> bool:
             return self._protects(victim, taker, spared)
 
+        def surplus(victims: Sequence[Batch]) -> Sequence[Batch]:
+            if not any(batch.job.elastic for batch in victims):
+                return victims
+            kept: set[int] = set()
+            for batches in by_job(victims).values():
+                job = batches[0].job
+                if job.elastic and safe(job):
+                    kept.update(_core_of(batches, job))
+            return [batch for batch in victims if batch.number not in kept] if kept else victims
+
         def leaves_the_minimum(victims: Sequence[Batch]) -> bool:
             # Others that are safe are no victims.
             elastic = [batch for batch in victims if batch.job.elastic]
@@ -82,6 +92,7 @@ class MinRuntime(VictimPolicy):
 
         return VictimRules(
             accepts=lambda victim: victim.elastic or not safe(victim),
+            most_of=surplus,
             allows=leaves_the_minimum,
             why=partial(_explanation, spared),
         )
@@ -156,6 +167,14 @@ def _explanation(spared: _Spared, job: Job) -> Unschedulable | None:
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     text = f"protected by minimum runtime: {', '.join(names)}{more}"
     return Unschedulable(Reason.MIN_RUNTIME, text)
+
+
+def _core_of(victims: Sequence[Batch], job: Job) -> list[int]:
+    """Numbers of the last of a job's victims, as many as must stay for it to keep its minimum."""
+    taken = len(victims)
+    while taken and not keeps_core(victims[:taken], job):
+        taken -= 1
+    return [batch.number for batch in victims[taken:]]
 
 
 def keeps_core(victims: Sequence[Batch], job: Job) -> bool:

@@ -23,7 +23,14 @@ from kai.engine.queueing.chunks import may_allocate, tasks_to_allocate
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.search.bounds import GangBound
 from kai.engine.search.budget import Deadline
-from kai.engine.search.scenarios import GENERATORS, Accumulation, multi_node_gang, node_local_greedy, node_of
+from kai.engine.search.scenarios import (
+    GENERATORS,
+    Accumulation,
+    Proposal,
+    multi_node_gang,
+    node_local_greedy,
+    node_of,
+)
 from kai.model.arrays import Mask
 from kai.model.ids import PodGroupKey
 from kai.snapshot.resources import GPU
@@ -33,6 +40,8 @@ from kai.snapshot.rows import Job, Task
 _LARGE_GANG: Final = 16
 #: Whether the evicted tasks may be taken, judged after what could be placed again was.
 Validator: TypeAlias = Callable[[Sequence[Batch]], bool]
+#: Which of the victims of a scenario may be taken together, in order.
+MostOf: TypeAlias = Callable[[Sequence[Batch]], Sequence[Batch]]
 
 
 class SearchResult(StrEnum):
@@ -73,6 +82,7 @@ class Search:
         validator: Validator,
         deadline: Deadline,
         generators: Sequence[str],
+        most_of: MostOf | None = None,
     ) -> None:
         """Nothing is tried yet; the chunk is that of a simulation, as the job is now.
 
@@ -84,6 +94,7 @@ class Search:
             validator: judges victims while they are evicted and the job has its place.
             deadline: asked between two scenarios.
             generators: plugins that propose scenarios, in turn; see :func:`enabled_generators`.
+            most_of: narrows the victims of a scenario to those that may be taken; None takes all.
         """
         self.session = session
         self.action = action
@@ -92,6 +103,7 @@ class Search:
         self.validator = validator
         self.deadline = deadline
         self.generators = generators
+        self.most_of = most_of
         self.tasks = tasks_to_allocate(job, simulation=True)
         self._failed: set[tuple[int, frozenset[int]]] = set()
         self._feasible: Mask | None = None
@@ -224,6 +236,8 @@ class Search:
         count = self.session.decisions.count
         for proposal in propose(state):
             count("scenario_search_scenarios_total", self.action, name, "emitted")
+            if self.most_of is not None:
+                proposal = self._narrowed(proposal, state.recorded)
             fingerprint = (pods, recorded | {batch.number for batch in proposal})
             if fingerprint in self._failed:
                 count("scenario_search_scenarios_total", self.action, name, "duplicate")
@@ -240,6 +254,13 @@ class Search:
             if self.deadline.generator_passed:
                 return None
         return None
+
+    def _narrowed(self, proposal: Proposal, recorded: Sequence[Batch]) -> Proposal:
+        """Without what may not be taken beside the rest and what is recorded, which may."""
+        assert self.most_of is not None
+        known = {batch.number for batch in recorded}
+        left = self.most_of((*recorded, *proposal))
+        return tuple(batch for batch in left if batch.number not in known)
 
     def _simulate(
         self, tasks: list[Task], victims: tuple[Batch, ...], evicted: Sequence[Task], generator: str

@@ -41,6 +41,12 @@ def test_conditions_must_all_hold(number: int, allowed: bool) -> None:
     assert condition(number) is allowed
 
 
+def test_of_victims_that_one_leaves_another_may_leave_fewer() -> None:
+    rules = all_of([VictimRules(most_of=lambda victims: victims[:3]), VictimRules(most_of=lambda v: v[1:])])
+    assert rules.most_of is not None
+    assert rules.most_of([1, 2, 3, 4]) == [2, 3]  # type: ignore[list-item]
+
+
 def test_the_first_reason_counts() -> None:
     def says(text: str) -> Any:
         return lambda job: Unschedulable(Reason.MIN_RUNTIME, text) if text else None
