@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kai.engine.framework.victims import Why
+from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.snapshot.rows import Job, PodSet, Queue, SubGroupSet, Task
-from kai.snapshot.status import ACTIVE_ALLOCATED, Status
+from kai.snapshot.status import ACTIVE_ALLOCATED
 
 #: What of a pod makes a difference to nodes, beside its signature.
 Particulars: TypeAlias = Callable[[Task], Hashable]
@@ -36,6 +37,12 @@ def _signature(job: Job) -> tuple[object, ...]:
     return tuple(sorted(parts, key=repr)) if len(parts) > 1 else tuple(parts)
 
 
+def _of_chunk(job: Job) -> Hashable:
+    """Constraints of those pods that would be placed next: of several kinds others may come first."""
+    kinds = {(task.cls.signature, task.pod_set) for task in tasks_to_allocate(job, simulation=True)}
+    return frozenset([(sig, _constraints(pod_set)) for sig, pod_set in kinds if pod_set is not None])
+
+
 def _constraints(pod_set: PodSet) -> tuple[tuple[str, str, str], ...]:
     chain: list[tuple[str, str, str]] = []
     member: PodSet | SubGroupSet | None = pod_set
@@ -52,7 +59,7 @@ def _constraints(pod_set: PodSet) -> tuple[tuple[str, str, str], ...]:
 class Representative:
     """A job that failed."""
 
-    #: Ascending: what each pending task asks for (:attr:`~kai.snapshot.classes.TaskClass.demand`).
+    #: Ascending: what each task of its next chunk asks for (:attr:`~kai.snapshot.classes.TaskClass.demand`).
     requests: tuple[tuple[int, ...], ...]
     #: Why it found too few victims, where plugins kept some safe.
     why: Why | None = None
@@ -94,12 +101,12 @@ class Representatives:
     def _key(self, job: Job) -> Hashable:
         of_task = self._particulars
         if of_task is None:
-            return signature(job)
+            return signature(job), _of_chunk(job)
         parts = [
             frozenset([of_task(task) for task in pod_set.tasks.values() if not ACTIVE_ALLOCATED[task.status]])
             for pod_set in job.pod_sets.values()
         ]
-        return signature(job), tuple(parts)
+        return signature(job), _of_chunk(job), tuple(parts)
 
 
 class RepresentativesOfQueues:
@@ -120,14 +127,8 @@ class RepresentativesOfQueues:
 
 
 def _requests(job: Job) -> tuple[tuple[int, ...], ...]:
-    return tuple(
-        sorted(
-            task.cls.demand
-            for pod_set in job.pod_sets.values()
-            for task in pod_set.tasks.values()
-            if task.status is Status.PENDING
-        )
-    )
+    """A search places the next chunk, and says nothing of pods that wait beyond it."""
+    return tuple(sorted([task.cls.demand for task in tasks_to_allocate(job, simulation=True)]))
 
 
 def _within(mine: tuple[int, ...], theirs: tuple[int, ...]) -> bool:

@@ -9,6 +9,7 @@ from libs.tests.engine.builders import (
     NOW,
     SLICE,
     Objects,
+    a_job,
     a_node,
     a_queue,
     a_single,
@@ -223,3 +224,13 @@ def test_labels_that_nobody_means_cost_no_search_of_their_own() -> None:
     )
     result = cycle(state, config("allocate", "preempt"))
     assert result.counters["podgroups_acted_on_by_action", "preempt"] == 1
+
+
+def test_a_gang_silences_no_elastic_job_of_as_many_pods_that_can_begin_with_one() -> None:
+    state = a_state(
+        a_node("n0", gpus=2),
+        [a_single(f"low-{n}", on="n0", gpus=1, created=n) for n in range(2)],
+        a_job("gang", pods=4, gpus=1, priority="build", created=10),
+        a_job("elastic", pods=4, min_member=1, gpus=1, priority="build", created=11),
+    )
+    assert decided(state).waits == {"elastic-0": "n0"}

@@ -51,6 +51,21 @@ def test_a_job_is_tried_that_asks_for(failed, next_) -> None:
     assert not skipped(failed, next_)
 
 
+GANG = {"pods": 4, "gpus": 1}
+
+
+@pytest.mark.parametrize(
+    ("failed", "next_", "tried"),
+    [
+        pytest.param(GANG, {**GANG, "min_member": 1}, True, id="fewer pods to begin with"),
+        pytest.param(GANG, {**GANG, "on": ("n0", "n0"), "min_member": 2}, True, id="one more"),
+        pytest.param({**GANG, "min_member": 1}, {**GANG, "pods": 1}, False, id="one, as the first of many"),
+    ],
+)
+def test_pods_count_that_would_be_placed_next(failed, next_, tried) -> None:
+    assert skipped(failed, next_) is not tried
+
+
 def test_nobody_is_skipped_before_somebody_failed() -> None:
     state = a_state(a_job("j", gpus=1))
     assert Representatives(enabled=True).covering(job_of(state, "j")) is None
@@ -106,3 +121,17 @@ def test_subgroups_are_compared_by_what_each_demands() -> None:
     representatives.failed(job_of(state, "failed"))
     assert representatives.covering(job_of(state, "same")) is not None
     assert representatives.covering(job_of(state, "other")) is None
+
+
+def test_pods_that_come_first_are_compared_with_those_that_came_first() -> None:
+    """Either of two pods is enough, and one of them demands a disk; it goes by names which one is tried."""
+    one_of_two = {"gpus": 1, "group": {"min_sub_group": 1}}
+    state = a_state(
+        a_job("failed", Part("a", pod=SSD), Part("b"), **one_of_two),
+        a_job("alike", Part("a", pod=SSD), Part("b"), **one_of_two),
+        a_job("anywhere", Part("a"), Part("b", pod=SSD), **one_of_two),
+    )
+    representatives = Representatives(enabled=True)
+    representatives.failed(job_of(state, "failed"))
+    assert representatives.covering(job_of(state, "alike")) is not None
+    assert representatives.covering(job_of(state, "anywhere")) is None
