@@ -12,14 +12,16 @@ from kai.engine.framework.decisions import Message
 from kai.engine.framework.session import Session
 from kai.engine.framework.victims import VictimRules
 from kai.engine.queueing.batches import Batch
+from kai.engine.queueing.chunks import tasks_to_allocate
 from kai.engine.queueing.pools import possible_victims
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.reasons import NO_ROOM, Unschedulable
 from kai.engine.search.moves import Moves
 from kai.engine.search.scenarios import gpu_need
-from kai.engine.search.signatures import Representatives
+from kai.engine.search.signatures import Representatives, RepresentativesOfQueues
 from kai.engine.search.solver import Validator
 from kai.model.decisions import Reason
+from kai.snapshot.classes import GpuKind
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Task
 from kai.snapshot.status import Status
@@ -45,23 +47,34 @@ class _Consolidation:
         self._known: tuple[int, float, float] | None = None
         #: More jobs could be moved than may be; searches of a cycle only make them more.
         self._many = False
-        self._representatives = Representatives(
-            enabled=session.config.params.use_scheduling_signatures, particulars=session.particulars
-        )
+        enabled = session.config.params.use_scheduling_signatures
+        self._representatives = Representatives(enabled=enabled, particulars=session.particulars)
+        self._of_queues = RepresentativesOfQueues(enabled=enabled, particulars=session.particulars)
         self._most = session.config.params.max_consolidation_preemptees
         self._moves = Moves(session, most=self._most)
 
     def representatives(self, job: Job) -> Representatives:
-        del job
-        return self._representatives
+        """Those of all queues, as anybody may be moved, unless a limit may have been why one failed.
+
+        What GPU memory is charged depends on the node, so of it the gate does not know.
+        """
+        if self.session.unbounded(job) or not any(
+            task.cls.kind is GpuKind.MEMORY for task in tasks_to_allocate(job, simulation=True)
+        ):
+            return self._representatives
+        return self._of_queues.of(job.queue)
 
     def admits(self, job: Job) -> bool:
         del job
         return True
 
     def gate(self, job: Job, tasks: list[Task]) -> Unschedulable | None:
-        """Moving pods frees nothing: what is idle or being released must cover the chunk."""
-        del job
+        """Moving frees nothing: what is idle or being released must cover the chunk, and limits allow it.
+
+        A search that a limit lets fail would speak for queues that it does not bind.
+        """
+        if (over := self.session.over_capacity(job, tasks)) is not None:
+            return over
         free, memory = self._free()
         needed = sum(map(gpu_need, tasks))
         needed_memory = sum(task.cls.gpu_memory_mib * task.cls.devices for task in tasks)

@@ -18,6 +18,7 @@ from libs.tests.engine.builders import (
     config,
     cycle,
     decided,
+    nodes,
     slices,
 )
 from libs.tests.engine.dra.builders import (
@@ -32,6 +33,7 @@ from libs.tests.engine.dra.builders import (
 
 HOSTNAME = "kubernetes.io/hostname"
 MINE = {"namespace": "mine"}
+GROUPS = [f"4f2c9c34-9c4b-4d8e-8a39-0a9c1de5a00{number}" for number in range(2)]
 
 
 def term(app: str) -> dict[str, Any]:
@@ -234,3 +236,32 @@ def test_a_gang_silences_no_elastic_job_of_as_many_pods_that_can_begin_with_one(
         a_job("elastic", pods=4, min_member=1, gpus=1, priority="build", created=11),
     )
     assert decided(state).waits == {"elastic-0": "n0"}
+
+
+@pytest.mark.parametrize(
+    ("node", "holds", "asks"),
+    [
+        pytest.param({"gpus": 2}, {"gpus": 1}, {"gpus": 2}, id="whole devices"),
+        pytest.param(
+            {"gpus": 1, "gpu_memory_mib": 16_000},
+            {"gpu_memory_mib": 8_000},
+            {"gpu_memory_mib": 12_000},
+            id="memory of devices",
+        ),
+    ],
+)
+def test_who_is_beyond_the_limit_of_his_queue_silences_nobody_of_another_whom_moving_helps(
+    node: dict[str, int], holds: dict[str, int], asks: dict[str, int]
+) -> None:
+    def runs(number: int) -> list[Any]:
+        groups = (GROUPS[number],) if "gpu_memory_mib" in holds else ()
+        return a_single(f"low-{number}", queue="other", on=f"n{number}", groups=groups, **holds)
+
+    state = a_state(
+        [a_queue("limited", limit=0.5, priority=200), a_queue("other")],
+        nodes(2, **node),
+        [runs(number) for number in range(2)],
+        a_single("first", queue="limited", created=10, **asks),
+        a_single("second", queue="other", created=11, **asks),
+    )
+    assert "second" in decided(state, config("allocate", "consolidation")).waits
