@@ -136,6 +136,15 @@ class Statement:
         waited = eviction.was[0] is Status.PIPELINED
         if set(groups) != set(eviction.groups if waited else task.groups):
             return False
+        return self.stay(eviction)
+
+    def stay(self, eviction: Operation) -> bool:
+        """Take one of :meth:`evictions` back, if trackers let the pod go on with what it had.
+
+        Before: the caller has seen that nobody was promised its room; nothing else is checked here.
+        """
+        task, node = eviction.task, eviction.node
+        assert node is not None
         if not all(tracker.may_stay(task, node) for tracker in self._trackers):
             return False
         operation = Operation(UNEVICT, task, (task.status, task.virtual, task.charged), target=eviction)
@@ -206,9 +215,17 @@ class Statement:
         """What is in effect, in order."""
         return [op for op in self.log if not op.void and op.kind != UNEVICT]
 
+    def evictions(self) -> list[Operation]:
+        """Those that are in effect, of pods that were moved as well, in order."""
+        return [op for op in self.log if op.kind == EVICT and not op.void]
+
+    def promised(self) -> set[int]:
+        """Rows of nodes of which somebody was given something, or promised something."""
+        return {op.node.row for op in self.log if op.kind in (ALLOCATE, PIPELINE) and op.node is not None}
+
     def evicted(self) -> list[Task]:
         """Tasks evicted and not put back, moved ones included."""
-        return [op.task for op in self.log if op.kind == EVICT and not op.void]
+        return [op.task for op in self.evictions()]
 
     def _undo(self, operation: Operation) -> None:
         ledger, task = self._ledger, operation.task

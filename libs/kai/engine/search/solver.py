@@ -31,6 +31,7 @@ from kai.engine.search.scenarios import (
     node_local_greedy,
     node_of,
 )
+from kai.engine.search.staying import put_back
 from kai.model.arrays import Mask
 from kai.model.ids import PodGroupKey
 from kai.snapshot.resources import GPU
@@ -284,8 +285,9 @@ class Search:
     ) -> bool:
         """Place the job's pods and as many victims as find a place, in the order of queues and jobs.
 
-        Victims that are served before the job have their place before it, and may leave none for it. Other
-        jobs that wait take no part; the original passes them over.
+        Those whose place nobody took keep it, before others are given new ones. Victims that are served
+        before the job have their place before it, and may leave none for it. Other jobs that wait take no
+        part; the original passes them over.
         """
         session = self.session
         jobs = {batch.job.key: batch.job for batch in victims}
@@ -296,6 +298,8 @@ class Search:
             if job is self.job:
                 if not allocate_job(session, statement, job, simulation=True, nodes=nodes, tasks=tasks):
                     return False
+                if put_back(session, statement, victims):
+                    waiting = session.simulated_jobs([job for job in jobs.values() if _evicted_left(job)])
                 if not self._room_for(victims):
                     return True
             elif not allocate_job(session, statement, job, simulation=True, nodes=nodes):
