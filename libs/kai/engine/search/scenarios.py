@@ -68,6 +68,12 @@ class Accumulation:
         """Batches by number, without recorded ones."""
         return tuple(self._source.batches[number] for number in sorted(numbers) if number not in self._skip)
 
+    def drawn_since(self, number: int) -> list[Batch]:
+        """Batches drawn from a number on, without recorded ones."""
+        return [
+            batch for batch in self._source.batches[number : self.drawn] if batch.number not in self._skip
+        ]
+
     def columns(self) -> tuple[Ints, Ints, Ints]:
         """Node rows, batches and hundredths of GPUs of all potential victims."""
         columns = self._source.columns()

@@ -23,6 +23,7 @@ from kai.engine.queueing.chunks import may_allocate, tasks_to_allocate
 from kai.engine.queueing.victims import VictimSource
 from kai.engine.search.bounds import GangBound
 from kai.engine.search.budget import Deadline
+from kai.engine.search.limits import below_limits
 from kai.engine.search.scenarios import (
     GENERATORS,
     Accumulation,
@@ -39,6 +40,9 @@ from kai.snapshot.rows import Job, Task
 
 #: From this size on the whole gang is tried at once first, instead of a few of its pods as in the original.
 _LARGE_GANG: Final = 16
+#: What is tried for jobs that a limit keeps out, whatever plugins are on.
+_LIMITS: Final = "queue limits"
+_ALL: Final = {**GENERATORS, _LIMITS: ("QueueLimits", below_limits)}
 #: Whether the evicted tasks may be taken, judged after what could be placed again was.
 Validator: TypeAlias = Callable[[Sequence[Batch]], bool]
 #: Which of the victims of a scenario may be taken together, in order.
@@ -124,8 +128,8 @@ class Search:
             return SearchResult.NOT_ATTEMPTED, None
         if self.source.together and (solution := self._with_all(GENERATORS[generators[0]][0])) is not None:
             return SearchResult.SOLVED, solution
-        for generator in generators:
-            name, started = GENERATORS[generator][0], time.perf_counter()
+        for generator in (*generators, *self._of_limits()):
+            name, started = _ALL[generator][0], time.perf_counter()
             self.deadline.start_generator(name)
             solution = self._generate(generator)
             if solution is not None:
@@ -136,6 +140,12 @@ class Search:
             if self.deadline.passed:
                 return SearchResult.DEADLINE, None
         return SearchResult.EXHAUSTED, None
+
+    def _of_limits(self) -> tuple[str, ...]:
+        """Where a limit keeps the job out, victims on any nodes may do; tried once the others found none."""
+        if self.session.over_capacity(self.job, self.tasks) is None:
+            return ()
+        return (_LIMITS,)
 
     def _with_all(self, name: str) -> Solution | None:
         """All pods at once, by one chunk of each victim: they were chosen for that."""
@@ -179,9 +189,9 @@ class Search:
         wanted = len(self.tasks)
         recorded: frozenset[int] = frozenset()
         if wanted >= _LARGE_GANG:
-            if GENERATORS[generator][1] is node_local_greedy and self._too_large_for_nodes():
+            if _ALL[generator][1] is node_local_greedy and self._too_large_for_nodes():
                 return None
-            if GENERATORS[generator][1] is multi_node_gang:
+            if _ALL[generator][1] is multi_node_gang:
                 solution = self._probe(generator, wanted, recorded)
                 if solution is not None:
                     return solution
@@ -230,7 +240,7 @@ class Search:
 
     def _probe(self, generator: str, pods: int, recorded: frozenset[int]) -> Solution | None:
         tasks = self.tasks[:pods]
-        name, propose = GENERATORS[generator]
+        name, propose = _ALL[generator]
         state = Accumulation(
             self.session, self.source, recorded=recorded, tasks=tasks, bound=GangBound(self.session, tasks)
         )
