@@ -1,11 +1,14 @@
 import pytest
 
 from kai.engine import Engine
+from kai.model.objects import TopologyConstraint
 from libs.tests.engine.builders import (
     NOW,
     a_constraint,
+    a_group,
     a_job,
     a_node,
+    a_pod,
     a_state,
     a_topology,
     decided,
@@ -49,3 +52,70 @@ def test_where_no_node_is_part_of_a_topology_that_is_said_and_not_that_there_is_
     assert outcomes(Engine().run(state, NOW))["job"].message == (
         "PodSchedulingErrors: no node is part of topology 'tree': none has all of its labels, zone, rack"
     )
+
+
+ONE_RACK = pytest.mark.parametrize(
+    "constraint", [a_constraint("rack"), a_constraint(preferred="rack")], ids=["required", "preferred"]
+)
+
+
+@ONE_RACK
+@pytest.mark.parametrize(
+    ("amount", "launcher", "worker", "rack"),
+    [("gpus", 1, 8, (8, 8, 1)), ("cpu", "1", "60", ("64", "64", "2"))],
+    ids=["gpus", "cpu"],
+)
+def test_a_small_launcher_does_not_make_a_rack_too_small_for_its_workers(
+    constraint: TopologyConstraint,
+    amount: str,
+    launcher: int | str,
+    worker: int | str,
+    rack: tuple[int | str, ...],
+) -> None:
+    """Each of the workers needs a large node of the rack, and the launcher only what is left."""
+    pods = {"launcher": launcher, "worker-0": worker, "worker-1": worker}
+    state = a_state(
+        a_topology("rack"),
+        [
+            a_node(f"n{row}", **{"gpus": 0, "cpu": "64", amount: has}, labels={"rack": "r"})
+            for row, has in enumerate(rack)
+        ],
+        a_group("g", queue="team", min_member=3, topology=constraint),
+        [a_pod(name, group="g", **{amount: asks}) for name, asks in pods.items()],
+    )
+    assert decided(state).binds.keys() == pods.keys()
+
+
+@ONE_RACK
+@pytest.mark.parametrize("other", [0.5, None], ids=["another part", "no GPU"])
+def test_free_parts_of_shared_devices_count_for_pods_that_differ(
+    constraint: TopologyConstraint, other: float | None
+) -> None:
+    """Two devices are half free, and no device is idle; nobody has to move."""
+    state = a_state(
+        a_topology("rack"),
+        a_node("n0", gpus=2, gpu_memory_mib=16000, labels={"rack": "r"}),
+        [a_job(f"half-{each}", on="n0", fraction=0.5, groups=(each,)) for each in ("g0", "g1")],
+        a_group("g", queue="team", min_member=2, topology=constraint),
+        a_pod("quarter", group="g", fraction=0.25),
+        a_pod("other", group="g", **({"fraction": other} if other else {})),
+    )
+    result = decided(state)
+    assert result.binds == {"quarter": "n0", "other": "n0"}
+    assert not result.evicts
+
+
+@ONE_RACK
+def test_pods_that_differ_go_to_the_rack_whose_nodes_are_large_enough(
+    constraint: TopologyConstraint,
+) -> None:
+    """Two racks of twelve GPUs, of which one has a node for each of the large pods."""
+    racks = {"a0": ("a", 4), "a1": ("a", 4), "a2": ("a", 4), "b0": ("b", 6), "b1": ("b", 6)}
+    state = a_state(
+        a_topology("rack"),
+        [a_node(name, gpus=gpus, labels={"rack": rack}) for name, (rack, gpus) in racks.items()],
+        a_group("g", queue="team", min_member=3, topology=constraint),
+        [a_pod(f"large-{each}", group="g", gpus=5) for each in range(2)],
+        a_pod("small", group="g", gpus=1),
+    )
+    assert {node[0] for node in decided(state).binds.values()} == {"b"}

@@ -5,9 +5,10 @@ Levels of a topology are columns of domain numbers over nodes; everything about 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -15,13 +16,14 @@ from kai.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeSets, Plugin
 from kai.engine.kernel.labels import NodeLabels
-from kai.engine.kernel.room import free_slots
+from kai.engine.kernel.room import free_centi, free_slots
 from kai.engine.kernel.view import NEVER
 from kai.engine.reasons import Unschedulable
 from kai.model.arrays import Floats, Ints, Mask
 from kai.model.decisions import Reason
 from kai.model.objects import Topology, TopologyConstraint
 from kai.snapshot.amounts import GPU_CENTI
+from kai.snapshot.classes import TaskClass
 from kai.snapshot.kept import Kept, as_it_is
 from kai.snapshot.resources import GPU, PODS
 from kai.snapshot.rows import Job, PodSet, SubGroupSet, Task
@@ -32,6 +34,7 @@ from kai.snapshot.table import NodeTable
 #: How full a domain would be that has nothing free of what is asked for; the original's number.
 _NOTHING_FREE: Final = 1000.0
 _ROOT: Final = -1
+_Amounts = TypeVar("_Amounts", Ints, Floats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,55 +229,37 @@ class _Sums:
 
     def __init__(self, table: NodeTable, tree: _Tree, tasks: Sequence[Task], inside: Mask) -> None:
         self._tree = tree
-        self._tasks = tasks
         self._free = (table.idle + table.releasing) * inside[:, None]
         self._inside = inside
-        self._slots = self._count_slots(table, tasks, inside)
+        classes = Counter(task.cls for task in tasks)
+        #: For each class: ``[nodes]`` how many of it fit, and how many pods ask for no less than it does.
+        self._slots = [(free_slots(table, cls, inside), _as_large(classes, cls)) for cls in classes]
         self._request = _request(tasks)
-        self._by_level: dict[int, tuple[Ints | None, Floats]] = {}
+        #: Of pods that differ: ``[nodes, resources]`` what there is for all of them, and what they ask for.
+        self._shared_out = _shared_out(table, classes) if len(classes) > 1 else None
+        self._by_level: dict[int, tuple[Mask, Floats]] = {}
 
-    @staticmethod
-    def _count_slots(table: NodeTable, tasks: Sequence[Task], inside: Mask) -> Ints | None:
-        """``[nodes]`` pods that fit; None where pods are too different to be counted alike.
-
-        Those that differ in amounts alone count as if each asked for the most of all. Like the original's
-        rule that may refuse a domain into which they would fit.
-        """
-        classes = {task.cls.id: task.cls for task in tasks}
-        if len(classes) == 1:
-            (cls,) = classes.values()
-            return free_slots(table, cls, inside)
-        gpus = {cls.cpu_only for cls in classes.values()}
-        other = {frozenset(column for column, _ in cls.items if column > PODS) for cls in classes.values()}
-        if len(gpus) != 1 or len(other) != 1 or any(cls.shared for cls in classes.values()):
-            return None
-        largest: dict[int, int] = {}
-        for cls in classes.values():
-            for column, amount in cls.items:
-                largest[column] = max(largest.get(column, 0), amount)
-        columns = list(largest)
-        free = table.idle[:, columns] + table.releasing[:, columns]
-        slots = (free // np.array([largest[column] for column in columns])).min(axis=1)
-        return np.where(inside, np.maximum(slots, 0), 0)
-
-    def _level(self, depth: int) -> tuple[Ints | None, Floats]:
+    def _level(self, depth: int) -> tuple[Mask, Floats]:
+        """``[domains]`` whether the pods may fit, and how full the domain would be."""
         known = self._by_level.get(depth)
         if known is None:
-            if depth == _ROOT:
-                slots = None if self._slots is None else self._slots.sum(keepdims=True)
-                free = self._free.sum(axis=0, keepdims=True)
-            else:
-                numbers = self._tree.domains[depth][self._inside]
-                count = len(self._tree.paths[depth])
-                slots = None
-                if self._slots is not None:
-                    slots = np.bincount(numbers, weights=self._slots[self._inside], minlength=count).astype(
-                        np.int64
-                    )
-                free = np.zeros((count, self._free.shape[1]), dtype=np.int64)
-                np.add.at(free, numbers, self._free[self._inside])
-            known = self._by_level[depth] = (slots, self._ratios(free))
+            fits = np.ones(1 if depth == _ROOT else len(self._tree.paths[depth]), dtype=bool)
+            for slots, wanted in self._slots:
+                fits &= self._sum(slots, depth) >= wanted
+            if self._shared_out is not None:
+                have, asked = self._shared_out
+                fits &= (self._sum(have, depth) >= asked).all(axis=1)
+            known = self._by_level[depth] = (fits, self._ratios(self._sum(self._free, depth)))
         return known
+
+    def _sum(self, amounts: _Amounts, depth: int) -> _Amounts:
+        """``[domains, ...]`` sums of ``[nodes, ...]`` over the nodes of each domain."""
+        inside = amounts[self._inside]
+        if depth == _ROOT:
+            return np.asarray(inside.sum(axis=0, keepdims=True))
+        found = np.zeros((len(self._tree.paths[depth]), *amounts.shape[1:]), dtype=amounts.dtype)
+        np.add.at(found, self._tree.domains[depth][self._inside], inside)
+        return found
 
     def _ratios(self, free: Ints) -> Floats:
         worst = np.zeros(len(free))
@@ -285,15 +270,44 @@ class _Sums:
         return worst
 
     def fits(self, depth: int, domain: int) -> bool:
-        """Whether the pods fit into a domain, by counts where all are alike, else by sums."""
-        slots, ratios = self._level(depth)
-        if slots is not None:
-            return bool(slots[domain] >= len(self._tasks))
-        return bool(ratios[domain] <= 1)
+        """Whether the pods may fit into a domain: false only if they cannot, by counts and sums.
+
+        Of pods that are alike a yes is exact as far as amounts go, of others only trying tells.
+        """
+        return bool(self._level(depth)[0][domain])
 
     def ratio(self, depth: int, domain: int) -> float:
         """How full the domain would be."""
         return float(self._level(depth)[1][domain])
+
+
+def _as_large(classes: Mapping[TaskClass, int], least: TaskClass) -> int:
+    """Pods that ask for no less of anything than those of a class: so many must fit of that class."""
+    if least.shared:  # how parts of devices are given is told by no single amount
+        return classes[least]
+    return sum(
+        count
+        for cls, count in classes.items()
+        if cls is least or all(dict(cls.items).get(column, 0) >= amount for column, amount in least.items)
+    )
+
+
+def _shared_out(table: NodeTable, classes: Mapping[TaskClass, int]) -> tuple[Floats, Floats]:
+    """``[nodes, resources]`` what is free or being released, and ``[resources]`` what all pods ask for.
+
+    GPUs are hundredths in both, with the free parts of shared devices. Pods that ask for an amount of GPU
+    memory count for none: which part of a device that is depends on the node. Floats, since what absurd pods
+    ask for together does not fit into 64 bits.
+    """
+    have = np.maximum(table.idle + table.releasing, 0).astype(np.float64)
+    have[:, GPU] = free_centi(table)
+    asked = np.zeros(have.shape[1])
+    for cls, count in classes.items():
+        for column, amount in cls.items:
+            asked[column] += count * amount * (GPU_CENTI if column == GPU else 1)
+        if cls.shared:
+            asked[GPU] += count * cls.devices * cls.portion_centi
+    return have, asked
 
 
 def _request(tasks: Sequence[Task]) -> dict[int, float]:
