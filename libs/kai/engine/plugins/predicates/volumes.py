@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -10,15 +11,14 @@ import numpy as np
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import Filter, NodeFilter, PreFilter, Readiness
 from kai.engine.plugins.predicates.leaving import others_on
+from kai.engine.plugins.predicates.unbound_claims import UnboundClaims, on_one_node
 from kai.model import quantity
 from kai.model.arrays import Mask
 from kai.model.rules.selectors import OneOf, label_selector, selects
 from kai.model.rules.volumes import (
     is_made_for,
-    is_to_be_had,
     selected_node,
     storage_bytes,
-    suits,
     waits_for_consumer,
 )
 from kai.model.words import listed
@@ -98,14 +98,11 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
         found: Mask | None = None
         reasons: list[str] = []
         for name, claim in self._claims(task):
-            key = f"{task.namespace}/{name}"
-            if claim is not None and key not in self._masks:
-                self._masks[key] = self._reachable(claim)
-            mask = self._masks.get(key)
+            mask = None if claim is None else self._mask_of(f"{task.namespace}/{name}", claim)
             if claim is not None and mask is not None:
                 found = mask if found is None else found & mask
                 if not mask.all():
-                    reasons.append(self._why(name, claim, mask))
+                    reasons.append(self._why(name, claim, mask, namespace=task.namespace))
         if found is None:
             return None
         return found, f"node cannot reach the pod's volumes: {listed(reasons, between='; ')}"
@@ -119,6 +116,8 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
             return "node has no room for the pod's volumes beside those that are about to be made"
         if not self._has_slots(task, node, leaving=False):
             return "node has no slot left for the pod's volumes"
+        if not self._has_volumes(task, node):
+            return "node reaches no volume for each of the pod's claims"
         return None
 
     def waits(self, task: Task, node: Node) -> bool:
@@ -165,22 +164,62 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
     def _class_is_missing(self, claim: Object) -> bool:
         return bool((claim.get("spec") or {}).get("storageClassName")) and self._class_of(claim) is None
 
-    def _reachable(self, claim: Object) -> Mask | None:
+    def _mask_of(self, key: str, claim: Object) -> Mask | None:
+        """Nodes that reach the claim's volume, or may have it once it is bound; None for all."""
+        if key not in self._masks:
+            self._masks[key] = self._lasting(claim)
+        lasting = self._masks[key]
+        if not self._is_to_be_bound(claim):
+            return lasting
+        settled = self._unbound.settled(key)
+        if settled is None:
+            open_rows = self._unbound.open_rows(key)
+            return open_rows if lasting is None else open_rows | lasting
+        if settled.volume is not None:
+            return settled.volume.reached
+        # Which nodes will reach what is made is known once it is there; who may use it from one only, now.
+        return self._only(settled.node.name) if on_one_node(claim) else lasting
+
+    def _lasting(self, claim: Object) -> Mask | None:
+        """What no placement changes: where the volume is, or is being made, or can be made."""
         bound = (claim.get("spec") or {}).get("volumeName")
         if bound:
             return self._of_volume(self._objects[Kind.PERSISTENT_VOLUME].get(bound) or {})
         if not self._is_provisioned(claim):
-            return self._of_free_volumes(claim)
+            return None
         if chosen := selected_node(claim):
             return self._only(chosen)
-        return self._of_free_volumes(claim) | self._of_provisioner(self._class_of(claim) or {}, claim)
+        return self._of_provisioner(self._class_of(claim) or {}, claim)
+
+    @cached_property
+    def _unbound(self) -> UnboundClaims:
+        return UnboundClaims(self._handle, waits=self._is_to_be_bound, reached=self._of_volume)
+
+    def _is_to_be_bound(self, claim: Object) -> bool:
+        """Whether the claim gets its volume for whichever pod is the first to use it."""
+        if (claim.get("spec") or {}).get("volumeName"):
+            return False
+        return not (self._is_provisioned(claim) and selected_node(claim))
+
+    def _has_volumes(self, task: Task, node: Node) -> bool:
+        """Whether there is a volume for each of the claims for which none is made."""
+        keys = [
+            key
+            for name, claim in self._claims(task)
+            if claim is not None
+            and self._is_to_be_bound(claim)
+            and not self._is_provisioned(claim)
+            and self._unbound.settled(key := f"{task.namespace}/{name}") is None
+        ]
+        # Of one alone the nodes were looked at before.
+        return len(keys) < 2 or self._unbound.has_volumes(keys, node)
 
     def _is_provisioned(self, claim: Object) -> bool:
         """Whether somebody makes volumes of the claim's class."""
         storage = self._class_of(claim) or {}
         return bool(storage.get("provisioner", _NO_PROVISIONER) != _NO_PROVISIONER)
 
-    def _why(self, name: str, claim: Object, mask: Mask) -> str:
+    def _why(self, name: str, claim: Object, mask: Mask, *, namespace: str) -> str:
         """Why a claim keeps its pods to the nodes of ``mask``."""
         of = f"claim {name!r}"
         if bound := (claim.get("spec") or {}).get("volumeName"):
@@ -191,6 +230,8 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
             return f"persistent volume {bound!r} of {of} is reached from {where} only"
         if (chosen := selected_node(claim)) and self._is_provisioned(claim):
             return f"the volume of {of} is being made for node {chosen}"
+        if self._is_to_be_bound(claim) and (settled := self._unbound.settled(f"{namespace}/{name}")):
+            return f"{of} gets its volume for another pod, on node {settled.node.name}"
         return f"no volume for {of} can be had there"
 
     def _only(self, name: str) -> Mask:
@@ -227,19 +268,6 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
             return None
         nowhere = np.logical_and.reduce([labels.column(key)[0] < 0 for key in _ZONES])
         return np.asarray(np.logical_and.reduce(masks) | nowhere, dtype=bool)
-
-    def _of_free_volumes(self, claim: Object) -> Mask:
-        """Nodes that reach some volume that the claim could get."""
-        found = np.zeros(len(self._handle.nodes), dtype=bool)
-        for volume in self._objects[Kind.PERSISTENT_VOLUME].values():
-            labels = volume["metadata"].get("labels") or {}
-            if not is_to_be_had(volume, claim) or not suits(
-                volume.get("spec") or {}, labels, claim.get("spec") or {}
-            ):
-                continue
-            mask = self._of_volume(volume)
-            found |= True if mask is None else mask
-        return found
 
     def _of_provisioner(self, storage: Object, claim: Object) -> Mask:
         """Nodes on which the class may make a volume."""
