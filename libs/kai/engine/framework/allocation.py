@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from kai.engine.framework.fit import fit_counts
 from kai.engine.framework.resolved import Concerned
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
+from kai.engine.kernel.room import free_slots
 from kai.engine.kernel.view import NEVER, ClassView
 from kai.engine.queueing.chunks import ordered_members, tasks_to_allocate
 from kai.engine.reasons import NO_ROOM, Unschedulable
@@ -22,6 +25,9 @@ from kai.model.decisions import Reason
 from kai.model.ids import GpuGroup
 from kai.snapshot.classes import GpuKind
 from kai.snapshot.rows import DEFAULT_POD_SET, Job, PodSet, SubGroupSet, Task
+
+#: In so many other domains the first of several pods that must be together is tried.
+OTHER_DOMAINS: Final = 8
 
 
 def allocate_job(
@@ -57,9 +63,12 @@ def allocate_job(
             session.error(job, over)
         return False
     attempt = _Attempt(session, statement, job, simulation)
-    if job.single is not None and not job.has_constraint:
-        return attempt.pod_set(job.single, tasks, nodes, None)
-    return attempt.members(job.root, tasks, nodes, None)
+    checkpoint = statement.checkpoint()
+    if attempt.chunk(tasks, nodes):
+        return True
+    if len(tasks) == 1 or not session.plugins.ties:
+        return False
+    return attempt.elsewhere(tasks, nodes, checkpoint)
 
 
 class _Attempt:
@@ -69,6 +78,51 @@ class _Attempt:
         self.job = job
         self.simulation = simulation
         self.records = session.tells and not simulation
+        #: By class: the first of its pods that got a place, and on which row; nodes left for it, if not all.
+        self.firsts: dict[int, tuple[Task, int]] = {}
+        self.left: dict[int, Mask] = {}
+
+    def chunk(self, tasks: Sequence[Task], nodes: Mask | None) -> bool:
+        """Place all tasks; after a no some may be placed."""
+        job = self.job
+        if job.single is not None and not job.has_constraint:
+            return self.pod_set(job.single, tasks, nodes, None)
+        return self.members(job.root, tasks, nodes, None)
+
+    def elsewhere(self, tasks: Sequence[Task], nodes: Mask | None, checkpoint: int) -> bool:
+        """Place tasks after an attempt that failed: the first of those tied together goes somewhere else.
+
+        The best node for one pod may be in a domain that is too small for all. Why it failed at first stays
+        recorded. After a no some may be placed.
+        """
+        self.records = False
+        for _ in range(OTHER_DOMAINS):
+            self.statement.rollback(checkpoint)
+            if not self._leave_domain(tasks):
+                return False
+            self.firsts.clear()
+            if self.chunk(tasks, nodes):
+                return True
+        return False
+
+    def _leave_domain(self, tasks: Sequence[Task]) -> bool:
+        """Keep the first of the pods tied together from its domain, and from all that are too small.
+
+        False if no pod that had a place ties others to itself.
+        """
+        for first, row in self.firsts.values():
+            tie = next(filter(None, (each.tie(first, tasks) for each in self.session.plugins.ties)), None)
+            if tie is None:
+                continue
+            _, numbers = np.unique(tie.domains, return_inverse=True)
+            left = numbers != numbers[row]
+            for cls, count in Counter(task.cls for task in (first, *tie.others)).items():
+                slots = free_slots(self.session.nodes, cls, np.ones(len(numbers), dtype=bool))
+                left &= (np.bincount(numbers, weights=slots) >= count)[numbers]
+            known = self.left.get(first.cls.id)
+            self.left[first.cls.id] = left if known is None else left & known
+            return True
+        return False
 
     def members(
         self, group: SubGroupSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None
@@ -135,6 +189,8 @@ class _Attempt:
 
     def _task(self, task: Task, nodes: Mask | None, extra: Floats | None) -> bool:
         session = self.session
+        if self.left and (left := self.left.get(task.cls.id)) is not None:
+            nodes = left if nodes is None else nodes & left
         concerned = session.concerned(task.cls)
         if concerned is not None:
             for pre_filter in concerned.pre_filters:
@@ -244,6 +300,7 @@ class _Attempt:
             self.statement.allocate(task, node, groups=groups)
         else:
             self.statement.pipeline(task, node, groups=groups)
+        self.firsts.setdefault(cls.id, (task, row))
         return True
 
     def _reject(self, row: int, why: str, rejected: dict[str, Mask]) -> None:

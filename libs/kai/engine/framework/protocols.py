@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from kai.engine.fairness.order import NO_RESOURCES, QueueKey
 from kai.engine.framework.handle import Handle
@@ -116,6 +116,27 @@ class Scorer(OfClasses):
         Called once for each attempt, simulations included, after all filters; ``able`` are the nodes that
         passed them. Should take time by the number of nodes, in few steps over arrays. How much counts
         against what else: :class:`~kai.config.plugin_table.Weight`.
+        """
+
+
+class Tie(NamedTuple):
+    """What keeps pods of a chunk together."""
+
+    #: ``[nodes]`` numbers of domains: all of them are in one.
+    domains: Ints
+    #: Those that go where the first one went.
+    others: Sequence[Task]
+
+
+class Ties(ABC):
+    """Knows which pods of a chunk have to follow the first of them, so that it may have another place."""
+
+    @abstractmethod
+    def tie(self, first: Task, tasks: Sequence[Task]) -> Tie | None:
+        """How others of a chunk are tied to one that is placed before them; None: they are not.
+
+        Called where an attempt to place ``tasks`` failed after ``first`` had a place, with none of them
+        placed. Should take time by the number of tasks and of nodes.
         """
 
 
@@ -332,6 +353,7 @@ Plugin: TypeAlias = (
     | NodeFilter
     | Readiness
     | Scorer
+    | Ties
     | Tracker
     | NodeSets
     | QueueRanking

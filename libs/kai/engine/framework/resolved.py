@@ -20,6 +20,7 @@ from kai.engine.framework.protocols import (
     Quota,
     Readiness,
     Scorer,
+    Ties,
     Tracker,
     VictimPolicy,
     VictimRanking,
@@ -52,6 +53,7 @@ class Plugins:
         self._of_classes: tuple[Any, ...] = _those(self._all, OfClasses)
         self._concerned: dict[int, Concerned | None] = {}
         self.trackers: tuple[Tracker, ...] = _those(self._all, Tracker)
+        self.ties: tuple[Ties, ...] = _those(self._all, Ties)
         self.job_rankings: tuple[JobRanking, ...] = _those(self._all, JobRanking)
         self.victim_rankings: tuple[VictimRanking, ...] = _those(self._all, VictimRanking)
         self.queue_rankings: tuple[QueueRanking, ...] = _those(self._all, QueueRanking)

@@ -10,7 +10,7 @@ import numpy as np
 
 from kai.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
-from kai.engine.framework.protocols import Filter, Readiness, Scorer, Tracker
+from kai.engine.framework.protocols import Filter, Readiness, Scorer, Tie, Ties, Tracker
 from kai.engine.kernel.neighbours import Neighbours, by_domain, spread_back
 from kai.engine.kernel.selections import Selection, Selections
 from kai.engine.neighbourhood.attraction import (
@@ -21,7 +21,7 @@ from kai.engine.neighbourhood.attraction import (
     in_domains,
     preferences,
 )
-from kai.model.arrays import Floats, Mask, Positions, ShortInts
+from kai.model.arrays import Floats, Ints, Mask, Positions, ShortInts
 from kai.model.ids import PodUid
 from kai.snapshot.classes import TaskClass
 from kai.snapshot.kinds import Kind
@@ -49,7 +49,7 @@ class _Keepers:
     keys: Mapping[int, Collection[str]]
 
 
-class PodAffinity(Filter, Readiness, Scorer, Tracker):
+class PodAffinity(Filter, Readiness, Scorer, Ties, Tracker):
     """Terms of pods about each other, in both directions.
 
     Required ones filter, and preferred ones score, where what pods require and prefer counts.
@@ -139,14 +139,38 @@ class PodAffinity(Filter, Readiness, Scorer, Tracker):
         columns = [self._handle.filters.labels.column(each.key) for each in wanted]
         inside: Mask = np.logical_and.reduce([numbers >= 0 for numbers, _ in columns])
         counts = self._neighbours.table[wanted[0].rows[0]]
-        # As in kube-scheduler, who is on a node without any of the keys is nobody to be near to.
-        somebody = any(counts[numbers >= 0].any() for numbers, _ in columns)
-        if wanted[0].own.all() and not somebody:
+        if wanted[0].own.all() and not self._is_company(wanted):
             return inside
         for numbers, values in columns:
             found = by_domain(counts, numbers, domains=len(values)) > 0
             inside &= spread_back(found, numbers, outside=False)
         return inside
+
+    def _is_company(self, wanted: Sequence[_Terms]) -> bool:
+        """Whether somebody is there to be near to: as in kube-scheduler, on a node with some of the keys."""
+        counts = self._neighbours.table[wanted[0].rows[0]]
+        columns = [self._handle.filters.labels.column(each.key) for each in wanted]
+        return any(counts[numbers >= 0].any() for numbers, _ in columns)
+
+    def tie(self, first: Task, tasks: Sequence[Task]) -> Tie | None:
+        """Pods that must be near the first one, as nobody else is there to be near to."""
+        near: dict[TaskClass, list[Task]] = {}
+        for task in tasks if self._filters else ():
+            if task.cls.constraints.pod_affinity and task is not first:
+                near.setdefault(task.cls, []).append(task)
+        for others in near.values():
+            wanted = self._terms(others[0], "pod_affinity")
+            if wanted and _are_about(wanted[0].selections, first) and not self._is_company(wanted):
+                return Tie(self._together([each.key for each in wanted]), others)
+        return None
+
+    def _together(self, keys: Sequence[str]) -> Ints:
+        """``[nodes]`` numbers of domains of all keys at once; what lacks a key is in one of its own."""
+        found = np.zeros(len(self._handle.nodes), dtype=np.int64)
+        for key in keys:
+            numbers, values = self._handle.filters.labels.column(key)
+            _, found = np.unique(found * (len(values) + 1) + numbers, return_inverse=True)
+        return found
 
     def _away(self, wanted: _Terms) -> Mask:
         """Nodes where no term finds anybody."""

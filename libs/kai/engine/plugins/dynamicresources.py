@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,7 +16,16 @@ from kai.engine.dra.inventory import Inventory
 from kai.engine.dra.ledger import ClaimLedger, Plan
 from kai.engine.dra.pods import PodDemand
 from kai.engine.framework.handle import Handle
-from kai.engine.framework.protocols import Filter, NodeFilter, Plugin, PreFilter, Readiness, Tracker
+from kai.engine.framework.protocols import (
+    Filter,
+    NodeFilter,
+    Plugin,
+    PreFilter,
+    Readiness,
+    Tie,
+    Ties,
+    Tracker,
+)
 from kai.model import dra, quantity
 from kai.model.arrays import Mask
 from kai.model.decisions import NO_ALLOTMENT, Allotment
@@ -30,7 +39,7 @@ from kai.snapshot.state import Kind
 from kai.snapshot.status import ACTIVE_USED, Status
 
 
-class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
+class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Ties, Tracker):
     """The ``dynamicresources`` plugin in one cycle."""
 
     def __init__(self, handle: Handle) -> None:
@@ -146,6 +155,22 @@ class ResourceClaims(PreFilter, Filter, NodeFilter, Readiness, Tracker):
         """Whether devices must first be given up."""
         plan = self._fit(task, node)
         return not isinstance(plan, Unfit) and plan.waits
+
+    def tie(self, first: Task, tasks: Sequence[Task]) -> Tie | None:
+        """Pods that share a claim with the first one, which gets its devices on that one's node."""
+        wanted = self._open_claims(first)
+        others = [
+            task for task in tasks if task is not first and not wanted.isdisjoint(self._open_claims(task))
+        ]
+        return Tie(np.arange(len(self._handle.nodes)), others) if others else None
+
+    def _open_claims(self, task: Task) -> set[str]:
+        """Keys of the claims of a pod that have no devices yet: the others stand for themselves."""
+        demand = self._demand(task) if self._on and task.cls.claims else None
+        if demand is None:
+            return set()
+        wishes = zip(demand.claims, self.ledger.wishes(demand), strict=True)
+        return {each.key for each, wish in wishes if wish != each.key}
 
     def _fit(self, task: Task, node: Node) -> Plan | Unfit:
         known = self._plan

@@ -113,6 +113,18 @@ class UnboundClaims:
             counts = counts - self._count(each for each in candidates if each.name in others)
         return counts > 0
 
+    def reaching_alike(self, key: str) -> Ints:
+        """``[nodes]`` a number for each set of the claim's possible volumes that the same nodes reach."""
+        nodes = len(self._handle.nodes)
+        reached = [
+            np.ones(nodes, dtype=bool) if each.reached is None else each.reached
+            for each in self.candidates(key)
+        ]
+        if not reached:
+            return np.zeros(nodes, dtype=np.int64)
+        _, numbers = np.unique(np.array(reached), axis=1, return_inverse=True)
+        return np.asarray(numbers, dtype=np.int64).reshape(-1)
+
     def has_volumes(self, keys: Iterable[str], node: Node) -> bool:
         """Whether all of these claims, of which none is settled, get volumes that exist on the node."""
         taken = self._taken()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from kai.engine.framework.handle import Handle
-from kai.engine.framework.protocols import Filter, NodeFilter, PreFilter, Readiness
+from kai.engine.framework.protocols import Filter, NodeFilter, PreFilter, Readiness, Tie, Ties
 from kai.engine.plugins.predicates.leaving import others_on
 from kai.engine.plugins.predicates.unbound_claims import UnboundClaims, on_one_node
 from kai.model import quantity
@@ -42,7 +42,7 @@ _ONE_POD: Final = "ReadWriteOncePod"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 
-class Volumes(PreFilter, Filter, NodeFilter, Readiness):
+class Volumes(PreFilter, Filter, NodeFilter, Readiness, Ties):
     """What upstream calls volume binding, volume zone, node volume limits and volume restrictions."""
 
     def __init__(self, handle: Handle) -> None:
@@ -129,6 +129,23 @@ class Volumes(PreFilter, Filter, NodeFilter, Readiness):
             or not self._has_slots(task, node, leaving=True)
             or not self._has_room(task, node, leaving=True)
         )
+
+    def tie(self, first: Task, tasks: Sequence[Task]) -> Tie | None:
+        """Pods that share a claim with the first one, which gets its volume for that one's node."""
+        for name, claim in self._claims(first):
+            others = [task for task in tasks if task is not first and self._uses(task, first.namespace, name)]
+            if not others or claim is None or not self._is_to_be_bound(claim):
+                continue
+            key = f"{first.namespace}/{name}"
+            if not self._is_provisioned(claim):
+                return Tie(self._unbound.reaching_alike(key), others)
+            if on_one_node(claim):
+                return Tie(np.arange(len(self._handle.nodes)), others)
+        return None
+
+    @staticmethod
+    def _uses(task: Task, namespace: str, name: str) -> bool:
+        return task.namespace == namespace and name in task.cls.constraints.volume_claims
 
     def _is_left(self, task: Task) -> bool:
         """Whether somebody who is leaving still has a volume of the task that only one pod may have."""
