@@ -135,6 +135,8 @@ class Reconciler:
         reading = self._specs.read(shares[0].manifest, [share.manifest for share in shares[1:]])
         for share in shares:
             share.problems = reading.problems.get(share.uid, ())
+            if share.uid in reading.lost:
+                share.stopped = "another shard serves all that this one does and did; nothing of it may run"
         if reading.config is None:
             self._prometheus.follow(None)
             await self._end(shares, (), now)
@@ -228,7 +230,7 @@ class Reconciler:
             return with_accounts(self._product.of_config(config, specs, found), there)
         spec = reading.shards.get(share.uid)
         if spec is None:
-            return None
+            return [] if share.uid in reading.lost else None
         objects = with_accounts(self._product.of_shard(config, spec, found), there)
         lease = self._world.leases.get(self._product.lease_of(config, spec))
         return [*objects, *leader_slices(objects, lease, self._world.pods)]

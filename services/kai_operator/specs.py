@@ -21,6 +21,8 @@ class Reading:
     problems: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Whether it is not known of some shard what it is to be.
     unread: bool = False
+    #: Shards of which another has now all that they have and had, so that nothing of them may run.
+    lost: frozenset[str] = frozenset()
 
 
 class Specs:
@@ -52,11 +54,17 @@ class Specs:
             found = self._read_shard(shard, spec, problems)
             if found is not None:
                 known[_uid(shard)] = found
-        self._leave_to_the_first(known, shards, spec, problems)
+        lost = self._leave_to_the_first(known, shards, spec, problems)
         for shard in shards:
             if _uid(shard) in known and _uid(shard) not in problems:
                 self._good[_uid(shard)] = shard
-        return Reading(config=spec, shards=known, problems=problems, unread=len(known) < len(shards))
+        return Reading(
+            config=spec,
+            shards=known,
+            problems=problems,
+            unread=len(known) + len(lost) < len(shards),
+            lost=frozenset(lost),
+        )
 
     def _leave_to_the_first(
         self,
@@ -64,9 +72,10 @@ class Specs:
         shards: Iterable[Manifest],
         config: ConfigSpec,
         problems: dict[str, Sequence[str]],
-    ) -> None:
-        """Have each that wants what another has be as it was before, unless another has that, too."""
-        by_name, fallen = {shard["metadata"]["name"]: shard for shard in shards}, set[str]()
+    ) -> set[str]:
+        """Have each that wants what another has be as it was before; those of which another has that, too."""
+        by_name = {shard["metadata"]["name"]: shard for shard in shards}
+        fallen, lost = set[str](), set[str]()
         while rivals := self._product.rivals(list(known.values()), config):
             for name, problem in rivals.items():
                 uid = _uid(by_name[name])
@@ -75,10 +84,13 @@ class Specs:
                     fallen.add(uid)
                     problems[uid] = (*problems.get(uid, ()), problem)
                     before = self._before(by_name[name], config)
+                else:
+                    lost.add(uid)
                 if before is None:
                     del known[uid]
                 else:
                     known[uid] = before
+        return lost
 
     def _read_config(self, manifest: Manifest, problems: dict[str, Sequence[str]]) -> ConfigSpec | None:
         uid = _uid(manifest)

@@ -501,6 +501,23 @@ async def test_each_shard_has_its_own_and_takes_it_along(admin, operator):
         assert await found(admin, DEPLOYMENTS, "kai-scheduler-default")
 
 
+async def test_of_a_shard_whose_part_another_has_been_given_nothing_runs(admin, operator):
+    await configure(admin, maps={"settings": {}})
+    await a_shard(admin, "default")
+    await a_shard(admin, "reds", "red")
+    reds = {"of": SCHEDULING_SHARDS, "name": "reds"}
+    async with operator():
+        await there(admin, DEPLOYMENTS, "kai-scheduler-reds")
+        await admin.patch(SCHEDULING_SHARDS, "default", {"spec": {"partitionLabelValue": "red"}})
+        await there(admin, DEPLOYMENTS, "kai-scheduler-reds", lambda gone: gone is None)
+        told = await eventually(
+            lambda: until(admin, "Ready", "False", **reds), lambda told: "nothing of it runs" in told[2]
+        )
+        assert "wants what default has" in told[2]
+        await admin.patch(SCHEDULING_SHARDS, "default", {"spec": {"partitionLabelValue": "blue"}})
+        await there(admin, DEPLOYMENTS, "kai-scheduler-reds")
+
+
 async def test_what_one_should_know_of_a_shard_is_told_though_nothing_is_wrong(admin, operator, build):
     await configure(admin)
     await a_shard(admin, "default")

@@ -92,13 +92,22 @@ def test_one_that_is_given_what_another_served_before_is_told_of_that(build):
     assert reading.problems == {"uid-b": ("wants what a has",), "uid-c": ("wants what b has",)}
 
 
-def test_of_one_whose_part_another_has_been_given_it_is_not_known_what_it_is_to_be(build):
+def test_of_one_whose_part_another_has_been_given_nothing_may_run(build):
     specs = Specs(build.product(), nothing)
     config, blue = a("Config", "kai-config"), a("S", "b", partitionLabelValue="blue")
     read(specs, config, a("S", "a", partitionLabelValue="red"), blue)
     reading = read(specs, config, a("S", "a", partitionLabelValue="blue"), blue)
     assert reading.shards.keys() == {"uid-a"}
     assert reading.problems == {"uid-b": ("wants what a has",)}
+    assert reading.lost == {"uid-b"}
+    assert not reading.unread
+
+
+def test_one_of_which_nothing_is_known_is_left_alone_though_another_has_what_it_wants(build):
+    specs = Specs(build.product(), nothing)
+    config, red = a("Config", "kai-config"), a("S", "a", partitionLabelValue="red")
+    reading = read(specs, config, red, a("S", "b", partitionLabelValue="red"))
+    assert not reading.lost
     assert reading.unread
 
 
