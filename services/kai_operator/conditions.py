@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from kai.model import condition_texts
+from kai_operator.bodies import RETIRED
 from kai_operator.kinds import PROMETHEUSES, Manifest, Ref, ref_of
 
 _SHOWN: Final = 10
@@ -45,6 +46,8 @@ class Standing:
     @property
     def meanwhile(self) -> str:
         """What becomes of what runs, where the specification cannot be used."""
+        if self.stopped:
+            return "nothing of it runs"
         if self.unknown:
             return "what runs is left alone, since it is not known what was before"
         return "what ran before goes on"
@@ -70,13 +73,18 @@ def unavailable(objects: Iterable[Manifest]) -> dict[Ref, str]:
             older = max(0, int(status.get("currentNumberScheduled", 0)) - updated)
             if not (current and updated == wanted and able == wanted):
                 found[ref_of(manifest)] = f"{ref_of(manifest)}: {_counted(wanted, updated, older, able)}"
-        elif manifest["kind"] == PROMETHEUSES.kind:
+        elif manifest["kind"] == PROMETHEUSES.kind and not _is_retired(manifest):
             # An operator of another release may say nothing.
             available = _by_type(status.get("conditions") or ()).get("Available") or {}
             if available.get("status") == "False":
                 why = available.get("message") or available.get("reason") or "not available"
                 found[ref_of(manifest)] = f"{ref_of(manifest)}: {why}"
     return found
+
+
+def _is_retired(manifest: Manifest) -> bool:
+    """Whether it was switched off, and is only kept: nobody waits for that."""
+    return RETIRED in (manifest["metadata"].get("annotations") or {})
 
 
 def _counted(wanted: int, updated: int, older: int, able: int) -> str:

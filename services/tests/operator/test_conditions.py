@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kai.model.condition_texts import MOST_BYTES
+from kai_operator.bodies import RETIRED
 from kai_operator.conditions import Standing, begun, ended, unavailable
 from kai_operator.kinds import Ref
 
@@ -219,6 +220,13 @@ def test_a_prometheus_is_available_unless_it_says_otherwise(build, conditions, s
     live = build.manifest("Prometheus", "prometheus", api_version="monitoring.coreos.com/v1")
     live["status"] = {"conditions": conditions}
     assert list(unavailable([live]).values()) == said
+
+
+def test_nobody_waits_for_a_prometheus_that_was_switched_off(build):
+    live = build.manifest("Prometheus", "prometheus", api_version="monitoring.coreos.com/v1")
+    live["metadata"]["annotations"] = {RETIRED: "2030-01-01T00:00:00Z"}
+    live["status"] = {"conditions": [{"type": "Available", "status": "False", "reason": "NoPodReady"}]}
+    assert not unavailable([live])
 
 
 def test_a_message_of_any_length_is_told_as_far_as_conditions_go():
