@@ -110,26 +110,22 @@ class RedisSpec(Fields):
 
 
 class RedisPart(Part[RedisSpec]):
-    """A Redis that has room for what it holds: of both a default gives way to what is said."""
+    """A Redis with room for what it holds: it gets as much, or holds no more than a limit leaves room for."""
 
     def read(self, given: Any, *, base: RedisSpec | None, at: Place) -> RedisSpec:
         """What is given, over what holds without it."""
         found = Part.read(self, given, base=base, at=at)
         limit = found.resources.limits.get("memory")
-        if limit is None or not found.ours:
+        most = quantity.parse(limit) if limit is not None else 0  # 0 is no limit either
+        if not most or not found.ours:
             return found
-        held, most = _bytes(found.max_memory), quantity.parse(limit)
+        held = _bytes(found.max_memory)
         if not says(given, "resources", "limits", "memory"):
             needed = quantity.render(held * _TAKEN_OF_HELD, binary=True)
             return found if held * _TAKEN_OF_HELD <= most else _limited(found, needed)
         if held < most:
             return found
-        if not says(given, "maxMemory"):
-            return replace(found, max_memory=str(int(most / _TAKEN_OF_HELD)))
-        at.below("resources").below("limits").below("memory").complain(
-            f"is {limit}; it must be above maxMemory, {found.max_memory}"
-        )
-        return found
+        return replace(found, max_memory=str(int(most / _TAKEN_OF_HELD)))
 
 
 def _bytes(size: str) -> int:
