@@ -65,6 +65,8 @@ _MUCH_LISTED: Final = (
     " || has(one.envFrom) && size(one.envFrom) > 16))"
 )
 
+#: Of a pod with more labels we are asked without looking at them.
+_LABELS_LOOKED_AT: Final = 1_000
 #: Labels, finalizers and the like are nobody's business who looks at the spec only: that they can be written
 #: depends on nobody.
 _CHANGES_SPEC: Final[Json] = {
@@ -279,8 +281,10 @@ def _changes_what_counts() -> str:
                 for at in ("initContainers", "ephemeralContainers")
             ),
             (
+                # Of very many the API server would rather refuse the change than look at them all.
                 "has(oldObject.spec.nodeName) && ("
-                f"{labels}.exists(key, {is_group}"
+                f"size({labels}) > {_LABELS_LOOKED_AT} || size({labels_before}) > {_LABELS_LOOKED_AT}"
+                f" || {labels}.exists(key, {is_group}"
                 f" && !(key in {labels_before} && {labels_before}[key] == {labels}[key]))"
                 f" || {labels_before}.exists(key, {is_group} && !(key in {labels})))"
             ),
