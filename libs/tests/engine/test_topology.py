@@ -1,7 +1,14 @@
+from typing import Any
+
 import pytest
 
 from kai.engine import Engine
+from kai.engine.kernel.room import free_slots
+from kai.engine.plugins import topology
+from kai.model.arrays import Ints, Mask
 from kai.model.objects import TopologyConstraint
+from kai.snapshot.classes import TaskClass
+from kai.snapshot.table import NodeTable
 from libs.tests.engine.builders import (
     NOW,
     a_constraint,
@@ -119,3 +126,40 @@ def test_pods_that_differ_go_to_the_rack_whose_nodes_are_large_enough(
         a_pod("small", group="g", gpus=1),
     )
     assert {node[0] for node in decided(state).binds.values()} == {"b"}
+
+
+def an_unlike_gang(pods: int) -> list[Any]:
+    """Pods of 1 CPU and of a little more each."""
+    return [
+        a_group("g", queue="team", min_member=pods, topology=a_constraint("rack")),
+        [a_pod(f"g-{each}", group="g", cpu=f"{1000 + each}m") for each in range(pods)],
+    ]
+
+
+def test_pods_that_all_differ_are_not_counted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[object] = []
+
+    def count(table: NodeTable, cls: TaskClass, inside: Mask) -> Ints:
+        counted.append(cls)
+        return free_slots(table, cls, inside)
+
+    monkeypatch.setattr(topology, "free_slots", count)
+    state = a_state(
+        a_topology("rack"),
+        [a_node(f"n{row}", cpu="32", labels={"rack": "r"}) for row in range(2)],
+        an_unlike_gang(40),
+    )
+    assert len(decided(state).binds) == 40
+    assert len(counted) <= 16
+
+
+def test_many_pods_that_all_differ_go_to_the_rack_that_has_room_for_all() -> None:
+    """One rack has enough in all, in pieces too small for one pod each; one has too little, and is fuller."""
+    state = a_state(
+        a_topology("rack"),
+        [a_node(f"a{row}", cpu="900m", labels={"rack": "a"}) for row in range(30)],
+        a_node("b0", cpu="20", labels={"rack": "b"}),
+        a_node("c0", cpu="21", labels={"rack": "c"}),
+        an_unlike_gang(20),
+    )
+    assert set(decided(state).binds.values()) == {"c0"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -66,7 +67,7 @@ class Room:
     def _measure_all(self) -> None:
         table, cls = self._table, self._cls
         free = table.idle[:, self._columns] + table.releasing[:, self._columns]
-        slots = (free // self._amounts).min(axis=1, initial=PLENTY)
+        slots = _times(free, self._amounts)
         if cls.shared:
             gpus = free_centi(table)
             sizes = [node.gpu_memory_mib for node in table.nodes]
@@ -84,6 +85,18 @@ def free_slots(table: NodeTable, cls: TaskClass, inside: Mask) -> Ints:
     room = Room(table, cls, inside)
     room.refresh()
     return room.slots
+
+
+def free_slots_of(table: NodeTable, amounts: Mapping[int, int], inside: Mask) -> Ints:
+    """``[nodes]`` how often these amounts, by column, fit into what is free or being released, 0 outside."""
+    columns = list(amounts)
+    free = table.idle[:, columns] + table.releasing[:, columns]
+    slots = _times(free, np.array(list(amounts.values()), dtype=np.int64))
+    return np.where(inside, np.maximum(slots, 0), 0)
+
+
+def _times(free: Ints, amounts: Ints) -> Ints:
+    return np.asarray((free // amounts).min(axis=1, initial=PLENTY))
 
 
 def free_centi(table: NodeTable) -> Ints:

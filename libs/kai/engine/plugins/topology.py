@@ -16,7 +16,7 @@ from kai.config.plugin_table import Weight
 from kai.engine.framework.handle import Handle
 from kai.engine.framework.protocols import NodeSets, Plugin
 from kai.engine.kernel.labels import NodeLabels
-from kai.engine.kernel.room import free_centi, free_slots
+from kai.engine.kernel.room import free_centi, free_slots, free_slots_of
 from kai.engine.kernel.view import NEVER
 from kai.engine.reasons import Unschedulable
 from kai.model.arrays import Floats, Ints, Mask
@@ -34,6 +34,8 @@ from kai.snapshot.table import NodeTable
 #: How full a domain would be that has nothing free of what is asked for; the original's number.
 _NOTHING_FREE: Final = 1000.0
 _ROOT: Final = -1
+#: Of so many kinds of pods at most it is counted how many of each fit: that takes time by their square.
+_COUNTED: Final = 16
 _Amounts = TypeVar("_Amounts", Ints, Floats)
 
 
@@ -232,8 +234,8 @@ class _Sums:
         self._free = (table.idle + table.releasing) * inside[:, None]
         self._inside = inside
         classes = Counter(task.cls for task in tasks)
-        #: For each class: ``[nodes]`` how many of it fit, and how many pods ask for no less than it does.
-        self._slots = [(free_slots(table, cls, inside), _as_large(classes, cls)) for cls in classes]
+        #: For each amount counted: ``[nodes]`` how often it fits, and how many pods ask for no less.
+        self._slots = _counts(table, classes, inside)
         self._request = _request(tasks)
         #: Of pods that differ: ``[nodes, resources]`` what there is for all of them, and what they ask for.
         self._shared_out = _shared_out(table, classes) if len(classes) > 1 else None
@@ -281,14 +283,26 @@ class _Sums:
         return float(self._level(depth)[1][domain])
 
 
-def _as_large(classes: Mapping[TaskClass, int], least: TaskClass) -> int:
+def _counts(table: NodeTable, classes: Mapping[TaskClass, int], inside: Mask) -> list[tuple[Ints, int]]:
+    """For each class how many fit, and how many must; of many classes only for what all ask for."""
+    amounts = {cls: dict(cls.items) for cls in classes}
+    if len(classes) <= _COUNTED:
+        return [(free_slots(table, cls, inside), _as_large(classes, amounts, cls)) for cls in classes]
+    columns = set[int].intersection(*(set(asks) for asks in amounts.values()))
+    least = {column: min(asks[column] for asks in amounts.values()) for column in columns}
+    return [(free_slots_of(table, least, inside), sum(classes.values()))]
+
+
+def _as_large(
+    classes: Mapping[TaskClass, int], amounts: Mapping[TaskClass, Mapping[int, int]], least: TaskClass
+) -> int:
     """Pods that ask for no less of anything than those of a class: so many must fit of that class."""
     if least.shared:  # how parts of devices are given is told by no single amount
         return classes[least]
     return sum(
         count
         for cls, count in classes.items()
-        if cls is least or all(dict(cls.items).get(column, 0) >= amount for column, amount in least.items)
+        if cls is least or all(amounts[cls].get(column, 0) >= amount for column, amount in least.items)
     )
 
 
