@@ -1,9 +1,12 @@
 """A claim that waits for its first consumer is settled by the first pod placed, for all that follow."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from kai.engine.plugins.predicates.volumes import Volumes
+from kai.model.arrays import Mask
 from kai.snapshot.state import ClusterState, Kind
 from libs.tests.engine.builders import (
     a_job,
@@ -145,3 +148,36 @@ def test_until_its_volume_is_there_a_claim_stays_with_the_pod_that_was_bound() -
     assert decided(state).binds == {"first": "n0"}
     add(state, a_single("second", gpus=1, spec=using("disk"), created=9))
     assert not decided(state).binds
+
+
+def test_which_nodes_reach_a_volume_is_found_once_for_all_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    found = Volumes._of_volume
+
+    def of_volume(self: Volumes, volume: Mapping[str, Any]) -> Mask | None:
+        asked.append(volume["metadata"]["name"])
+        return found(self, volume)
+
+    monkeypatch.setattr(Volumes, "_of_volume", of_volume)
+    names = [f"c{each}" for each in range(4)]
+    state = a_state(
+        nodes(4, gpus=1),
+        a_storage_class(LOCAL),
+        [an_unbound(name) for name in names],
+        [a_disk(f"v{row}", on=f"n{row}") for row in range(4)],
+        [a_single(name, gpus=1, spec=using(name), created=at) for at, name in enumerate(names)],
+    )
+    assert sorted(decided(state).binds.values()) == ["n0", "n1", "n2", "n3"]
+    assert sorted(asked) == ["v0", "v1", "v2", "v3"]
+
+
+def test_a_volume_that_is_kept_for_a_claim_is_no_other_claims() -> None:
+    kind, disk = a_disk("v0", on="n0")
+    disk["spec"]["claimRef"] = {"namespace": "default", "name": "b"}
+    state = a_state(
+        nodes(2, gpus=2),
+        a_storage_class(LOCAL),
+        [an_unbound("a"), an_unbound("b"), (kind, disk), a_disk("v1", on="n1")],
+        [a_single(name, gpus=1, spec=using(name), created=at) for at, name in enumerate("ab")],
+    )
+    assert decided(state).binds == {"a": "n1", "b": "n0"}

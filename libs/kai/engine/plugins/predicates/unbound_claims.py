@@ -7,7 +7,7 @@ Nothing is remembered that a placement taken back would leave behind: who is whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -52,22 +52,32 @@ class UnboundClaims:
         self._handle = handle
         self._claims = handle.objects[Kind.PERSISTENT_VOLUME_CLAIM]
         self._reached = reached
-        self._volumes = self._by_class()
+        #: Those that are free, by their class, and those that are kept for a claim, by its key.
+        self._volumes: dict[str, list[Object]] = {}
+        self._kept: dict[str, list[Object]] = {}
+        self._sort_volumes()
+        #: By name of a volume: its place in the order, and what all claims share that could get it.
+        self._known: dict[str, tuple[tuple[bool, int, str], FreeVolume]] = {}
         self._candidates: dict[str, tuple[FreeVolume, ...]] = {}
         self._counts: dict[str, Ints] = {}
         self._users = self._find_users(waits)
         self._settled: dict[str, Settled] = {}
         self._stamp = -1
 
-    def _by_class(self) -> dict[str, list[Object]]:
-        found: dict[str, list[Object]] = {}
+    def _sort_volumes(self) -> None:
         for volume in self._handle.objects[Kind.PERSISTENT_VOLUME].values():
-            name = (volume.get("spec") or {}).get("storageClassName") or ""
-            found.setdefault(name, []).append(volume)
-        return found
+            spec = volume.get("spec") or {}
+            if holder := spec.get("claimRef"):
+                key = f"{holder.get('namespace')}/{holder.get('name')}"
+                self._kept.setdefault(key, []).append(volume)
+            else:
+                self._volumes.setdefault(spec.get("storageClassName") or "", []).append(volume)
+
+    def _of_class(self, claim: Object) -> Sequence[Object]:
+        return self._volumes.get((claim.get("spec") or {}).get("storageClassName") or "", ())
 
     def _find_users(self, waits: Callable[[Object], bool]) -> dict[str, list[Task]]:
-        """Pods by claim, of claims that several of them use, or for which there are volumes to be had."""
+        """Pods by claim, of claims that several of them use, or for which there may be volumes to be had."""
         users: dict[str, list[Task]] = {}
         for task in self._handle.tasks.values():
             for name in task.cls.constraints.volume_claims:
@@ -77,7 +87,7 @@ class UnboundClaims:
             for key, using in users.items()
             if (claim := self._claims.get(key)) is not None
             and waits(claim)
-            and (len(using) > 1 or self.candidates(key))
+            and (len(using) > 1 or key in self._kept or self._of_class(claim))
         }
 
     def candidates(self, key: str) -> tuple[FreeVolume, ...]:
@@ -86,16 +96,20 @@ class UnboundClaims:
         if known is None:
             claim = self._claims[key]
             spec = claim.get("spec") or {}
-            volumes = [
-                volume
-                for volume in self._volumes.get(spec.get("storageClassName") or "", ())
+            found = sorted(
+                self._ranked(volume)
+                for volume in (*self._kept.get(key, ()), *self._of_class(claim))
                 if is_to_be_had(volume, claim)
                 and suits(volume.get("spec") or {}, volume["metadata"].get("labels") or {}, spec)
-            ]
-            known = self._candidates[key] = tuple(
-                FreeVolume(volume["metadata"]["name"], self._reached(volume))
-                for volume in sorted(volumes, key=_preference)
             )
+            known = self._candidates[key] = tuple(volume for _, volume in found)
+        return known
+
+    def _ranked(self, volume: Object) -> tuple[tuple[bool, int, str], FreeVolume]:
+        name = volume["metadata"]["name"]
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = (_preference(volume), FreeVolume(name, self._reached(volume)))
         return known
 
     def settled(self, key: str) -> Settled | None:
