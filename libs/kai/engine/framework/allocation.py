@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from typing import Final
 
 import numpy as np
@@ -13,6 +14,7 @@ from kai.config.plugin_table import Weight
 from kai.engine.framework import devices
 from kai.engine.framework.devices import leaves
 from kai.engine.framework.fit import fit_counts
+from kai.engine.framework.protocols import Tie
 from kai.engine.framework.resolved import Concerned
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Statement
@@ -81,6 +83,8 @@ class _Attempt:
         #: By class: the first of its pods that got a place, and on which row; nodes left for it, if not all.
         self.firsts: dict[int, tuple[Task, int]] = {}
         self.left: dict[int, Mask] = {}
+        #: The last that found no place.
+        self.failed: Task | None = None
 
     def chunk(self, tasks: Sequence[Task], nodes: Mask | None) -> bool:
         """Place all tasks; after a no some may be placed."""
@@ -106,23 +110,43 @@ class _Attempt:
         return False
 
     def _leave_domain(self, tasks: Sequence[Task]) -> bool:
-        """Keep the first of the pods tied together from its domain, and from all that are too small.
+        """Keep the first of some pods tied together from its domain, and from all that are too small.
 
-        False if no pod that had a place ties others to itself.
+        Pods placed after it may go everywhere again. False if no pod that had a place ties others to itself.
         """
-        for first, row in self.firsts.values():
-            tie = next(filter(None, (each.tie(first, tasks) for each in self.session.plugins.ties)), None)
-            if tie is None:
-                continue
-            _, numbers = np.unique(tie.domains, return_inverse=True)
-            left = numbers != numbers[row]
-            for cls, count in Counter(task.cls for task in (first, *tie.others)).items():
-                slots = free_slots(self.session.nodes, cls, np.ones(len(numbers), dtype=bool))
-                left &= (np.bincount(numbers, weights=slots) >= count)[numbers]
-            known = self.left.get(first.cls.id)
-            self.left[first.cls.id] = left if known is None else left & known
-            return True
-        return False
+        found = self._tie_to_change(tasks)
+        if found is None:
+            return False
+        first, row, tie = found
+        placed = list(self.firsts)
+        before = frozenset(placed[: placed.index(first.cls.id) + 1])
+        self.left = {cls: left for cls, left in self.left.items() if cls in before}
+        _, numbers = np.unique(tie.domains, return_inverse=True)
+        left = numbers != numbers[row]
+        for cls, count in Counter(task.cls for task in (first, *tie.others)).items():
+            slots = free_slots(self.session.nodes, cls, np.ones(len(numbers), dtype=bool))
+            left &= (np.bincount(numbers, weights=slots) >= count)[numbers]
+        known = self.left.get(first.cls.id)
+        self.left[first.cls.id] = left if known is None else left & known
+        return True
+
+    def _tie_to_change(self, tasks: Sequence[Task]) -> tuple[Task, int, Tie] | None:
+        """The first of those tied to the pod that found no place, or else the last that was placed."""
+        ties = (
+            (first, row, tie)
+            for first, row in reversed(self.firsts.values())
+            if (
+                tie := next(
+                    filter(None, (each.tie(first, tasks) for each in self.session.plugins.ties)), None
+                )
+            )
+        )
+        # So many are looked at: each takes time by the number of pods.
+        last = next(ties, None)
+        for found in () if last is None else chain((last,), islice(ties, OTHER_DOMAINS - 1)):
+            if self.failed in found[2].others:
+                return found
+        return last
 
     def members(
         self, group: SubGroupSet, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None
@@ -170,8 +194,9 @@ class _Attempt:
         return False
 
     def _all(self, tasks: Sequence[Task], nodes: Mask | None, extra: Floats | None) -> bool:
-        for task in tasks:  # noqa: SIM110 (asked for each chunk; a generator costs as much as what it asks)
+        for task in tasks:
             if not self._task(task, nodes, extra):
+                self.failed = task
                 return False
         return True
 

@@ -119,3 +119,35 @@ def test_a_gang_that_fits_nowhere_is_told_what_kept_it_from_the_best_node() -> N
     assert not result.binds
     assert "1 of the 3 pods needed found room" in outcomes(result)["g"].message
     assert state.jobs["default/g"].active_allocated == 0
+
+
+@pytest.mark.parametrize("names", ["abcd", "acbd"], ids=["pair by pair", "in turns"])
+@pytest.mark.parametrize("small", ["first", "last"])
+def test_of_two_pairs_the_one_that_has_too_little_room_goes_elsewhere(names: str, small: str) -> None:
+    """Each pair shares a claim; one is placed well, and the best node for the other is too small for both."""
+    storage = {"provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    asks = {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"]}
+    cramped, roomy = ("first", "last") if small == "first" else ("last", "first")
+
+    def a_member(name: str, pair: str) -> Any:
+        volumes = [{"name": "disk", "persistentVolumeClaim": {"claimName": pair}}]
+        return a_pod(name, group="g", gpus=1, spec={"volumes": volumes, "node_selector": {"for": pair}})
+
+    of = dict(zip(names, ("first", "first", "last", "last"), strict=True))
+    state = a_state(
+        [a_node(f"roomy-{each}", gpus=2, labels={"for": roomy}) for each in range(12)],
+        a_node("cramped", gpus=1, labels={"for": cramped}),
+        a_node("enough", gpus=4, labels={"for": cramped}),
+        (Kind.STORAGE_CLASS, {"metadata": {"name": "fast"}, **storage}),
+        [
+            (Kind.PERSISTENT_VOLUME_CLAIM, {"metadata": {"name": pair, "namespace": "default"}, "spec": asks})
+            for pair in ("first", "last")
+        ],
+        a_group("g", queue="team", min_member=4),
+        [a_member(name, of[name]) for name in "abcd"],
+    )
+    binds = decided(state).binds
+    assert {name for name, node in binds.items() if node == "enough"} == {
+        name for name, pair in of.items() if pair == cramped
+    }
+    assert len(binds) == 4
