@@ -41,7 +41,8 @@ ACCOUNTS = {
     "kai_resource_reservation": "kai-resource-reservation",
     "kai_scheduler": "scheduler",
 }
-METHODS = {"get", "list", "pages", "create", "update", "patch", "delete", "create_subresource"}
+LISTS = {"list", "pages", "newest_version"}
+METHODS = {"get", "create", "update", "patch", "delete", "create_subresource"} | LISTS
 READS = {"get", "list", "watch"}
 WITHOUT_CERTIFICATES = {"certificates": {"existing": {"enabled": True, "caBundle": "Q0E="}}}
 KARTAS = Resource("run.ai", "v1alpha1", "kartas", "Karta")
@@ -123,7 +124,7 @@ class Module:
             for resource in self._resources(call.args[1]):
                 yield from on(resource, "list", "watch")
         elif isinstance(function, ast.Attribute) and function.attr in METHODS and is_client(function.value):
-            verb = "list" if function.attr == "pages" else function.attr
+            verb = "list" if function.attr in LISTS else function.attr
             subresource = subresource_of(call)
             for resource in self._resources(call.args[0]):
                 yield from on(resource, verb.removesuffix("_subresource"), subresource=subresource)

@@ -47,3 +47,15 @@ def decoded(body: bytes, kind: Any, *, request: Request) -> Any:
             return decoder(kind).decode(simplified(body))
     except (msgspec.DecodeError, RecursionError) as error:
         raise errors.Unintelligible(f"{request}: answer cannot be understood: {error}") from error
+
+
+def page_of(body: bytes, kind: Any, *, request: Request) -> Page[Any]:
+    """The answer to a request for a list, with objects as a ``kind``.
+
+    Raises:
+        TransportError: it is no list, though it is no refusal either.
+    """
+    page: Page[Any] = decoded(body, Page[kind], request=request)
+    if page.items is None and not page.metadata.resource_version:
+        raise errors.TransportError(f"{request}: the answer is no list; is a proxy in between?")
+    return page

@@ -13,12 +13,12 @@ from typing import Any, Self, TypeVar, cast, overload
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from kai.kube import errors
-from kai.kube.answers import Page, decoded
+from kai.kube.answers import Page, decoded, page_of
 from kai.kube.authorities import aiohttp
 from kai.kube.discovery import Discovery
 from kai.kube.exchange import Exchange
 from kai.kube.metrics import RequestMetrics
+from kai.kube.newest import newest_version
 from kai.kube.pace import Pace
 from kai.kube.ranks import Rank, rank_of
 from kai.kube.request import (
@@ -221,13 +221,16 @@ class KubeClient:
                 params=query,
                 accept=_METADATA_LIST if metadata_only else "",
             )
-            page: Page[Any] = await self._send(request, Page[type], LIST_DEADLINE_SECONDS)
-            if page.items is None and not page.metadata.resource_version:
-                raise errors.TransportError(f"{request}: the answer is no list; is a proxy in between?")
+            body = await self._exchange.call(request, deadline=LIST_DEADLINE_SECONDS)
+            page = page_of(body, type, request=request)
             yield page
             if not page.metadata.continue_:
                 return
             query = {**query, "continue": page.metadata.continue_}
+
+    async def newest_version(self, res: Resource, *, namespace: str = "", field_selector: str = "") -> str:
+        """How far the server is with a kind, in one attempt: :func:`kai.kube.newest.newest_version`."""
+        return await newest_version(self._exchange, res, namespace=namespace, field_selector=field_selector)
 
     @asynccontextmanager
     async def stream(

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -20,7 +19,7 @@ import msgspec
 import structlog
 
 from kai.kube import errors
-from kai.kube.answers import Page, decoder
+from kai.kube.answers import decoder
 from kai.kube.authorities import aiohttp
 from kai.kube.backoff import Backoff
 from kai.kube.client import KubeClient, selector_params
@@ -266,10 +265,12 @@ class Reflector(Generic[T]):
         """Whether the server has yet to come to our version, as where its store was restored from a backup.
 
         It would take a watch from there, and once there go on as if nothing had been: nobody would tell what
-        was taken back or revived. A list of one object is asked for, which tells the newest version of all.
+        was taken back or revived. Asked in one attempt: where the server is away, that is told like any other
+        failure of the watch.
         """
-        async with aclosing(self._pages(page_size=1)) as pages:
-            newest = (await anext(pages)).metadata.resource_version
+        newest = await self._client.newest_version(
+            self._served_as, namespace=self._namespace, field_selector=self._params.get("fieldSelector", "")
+        )
         if not (newest.isdecimal() and self._resource_version.isdecimal()):
             return False
         behind = int(newest) < int(self._resource_version)
@@ -298,7 +299,15 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         self._listing = set()
         version = ""
-        async for page in self._pages(page_size=LIST_PAGE_SIZE):
+        pages = self._client.pages(
+            self._served_as,
+            namespace=self._namespace,
+            params=self._params,
+            type=msgspec.Raw,
+            page_size=LIST_PAGE_SIZE,
+            metadata_only=self._metadata_only,
+        )
+        async for page in pages:
             version = page.metadata.resource_version
             for raw in page.items or ():
                 self._list_item(raw)
@@ -306,16 +315,6 @@ class Reflector(Generic[T]):
             raise errors.TransportError(f"list {self.resource.plural}: it has no version to watch from")
         self._finish_list(version)
         self._cut_short = False
-
-    def _pages(self, *, page_size: int) -> AsyncGenerator[Page[msgspec.Raw], None]:
-        return self._client.pages(
-            self._served_as,
-            namespace=self._namespace,
-            params=self._params,
-            type=msgspec.Raw,
-            page_size=page_size,
-            metadata_only=self._metadata_only,
-        )
 
     def _list_item(self, raw: msgspec.Raw) -> None:
         try:

@@ -73,6 +73,8 @@ class ScriptedServer:
     comparisons: list = field(default_factory=list)
     newest: str = str(2**40)
     url: str = ""
+    #: Ends all connections; whoever comes afterwards is refused.
+    stop: Callable[[], Awaitable[None]] | None = None
 
     def script(self, method, path, *answers):
         self.scripts[method, path] = list(answers)
@@ -121,7 +123,7 @@ async def serving():
     runner = web.AppRunner(app, shutdown_timeout=0.01)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    server.url, server.stop = f"http://127.0.0.1:{runner.addresses[0][1]}", runner.cleanup
     try:
         yield server
     finally:

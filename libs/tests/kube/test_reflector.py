@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from deadlines import eventually, within
 from kai.kube import errors, reflector
@@ -235,6 +236,45 @@ async def test_a_watch_that_lasted_as_long_as_it_was_asked_to_is_resumed_at_once
     async with Following(client) as following:
         await following.until("synced", "+a")
     assert server.comparisons == []
+
+
+async def test_that_the_server_is_gone_is_told_at_the_third_failure(client, server, answers):
+    server.script("GET", PATH, answers.stream(bookmark(5, end=True), hold=True))
+    with capture_logs() as logs:
+        async with Following(client) as following:
+            await following.until("synced")
+            await server.stop()
+            told = await eventually(
+                lambda: [line for line in logs if line["event"] == "watch failed"], bool, what="failure told"
+            )
+    assert "cannot connect" in told[0]["error"]
+    # Repeated by the watch alone: what is asked again below it is told by nobody.
+    assert not [each for each in client.metrics.retries.collect()[0].samples if each.value]
+
+
+@pytest.mark.parametrize(
+    ("field_selector", "kept"),
+    [
+        ("metadata.name=own", {"fieldSelector": "metadata.name=own"}),
+        ("status.phase!=Failed,metadata.name==own", {"fieldSelector": "metadata.name==own"}),
+        ("spec.schedulerName=kai,metadata.name!=own", {}),
+    ],
+)
+async def test_how_far_the_server_is_is_asked_without_selectors_that_make_it_search(
+    client, server, answers, field_selector, kept
+):
+    """Objects that match may be far apart, and all between are read; on a name rights may hang."""
+    server.script(
+        "GET",
+        "/api/v1/namespaces/team/pods",
+        answers.stream(bookmark(5, end=True), cut=True),
+        answers.stream(event("ADDED", a_pod("a", version=6)), hold=True),
+    )
+    selected = {"label_selector": "x=y", "field_selector": field_selector}
+    async with Following(client, namespace="team", **selected) as following:
+        await following.until("synced", "+a")
+    [asked] = server.comparisons
+    assert (asked.path, asked.query) == ("/api/v1/namespaces/team/pods", {"limit": "1", **kept})
 
 
 @pytest.mark.parametrize("how", ["event", "status"])
