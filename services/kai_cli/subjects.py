@@ -10,7 +10,7 @@ import msgspec
 
 from kai.kube import resources
 from kai.kube.client import KubeClient
-from kai.kube.errors import ApiError, Forbidden, NotFound
+from kai.kube.errors import ApiError, Forbidden, NotFound, Unanswered
 from kai.kube.resources import POD_GROUPS, PODS, QUEUES, Resource
 from kai.model import kinds, names
 from kai.model.objects import ApiObject, Json, OwnerReference, Pod
@@ -311,5 +311,5 @@ class _Search:
         """A kind that is not known without asking, by any of its names."""
         try:
             return await self.client.resource_called(word)
-        except Forbidden as error:
+        except (Forbidden, Unanswered) as error:
             raise fail(f"whether {word!r} is a kind of object here cannot be seen: {error}") from error

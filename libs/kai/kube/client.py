@@ -447,7 +447,7 @@ class KubeClient:
         return await self._discovery.find(api_version, kind, max_age=max_age)
 
     async def resource_called(self, word: str) -> Resource | None:
-        """The resource of a word as kubectl takes it, as ``po`` or ``jobs.batch``; None if it is of none."""
+        """The resource of a word as kubectl takes it: :meth:`kai.kube.discovery.Discovery.called`."""
         return await self._discovery.called(word)
 
     async def raw(

@@ -15,7 +15,10 @@ from kai.kube.exchange import Exchange
 from kai.kube.request import DEADLINE_SECONDS, Request
 from kai.kube.resources import Resource
 from kai.model import kinds
+from kai.model.words import listed
 
+#: For what one version has, where all are asked: who serves a group for the server may be down for days.
+VERSION_DEADLINE_SECONDS: Final = 5.0
 #: Group and version are names of at most 253 and 63 characters.
 _LONGEST_VERSION: Final = 317
 #: Anything else would be another path, or a query; references to owners say whatever somebody writes there.
@@ -88,9 +91,11 @@ class Discovery:
         """The first resource of that name as kubectl goes by it; None if the server serves none.
 
         ``word`` is in lower case: a plural, singular or short name or a kind, and ``.group`` or
-        ``.version.group`` if it shall be of that one. A group that does not answer is passed over.
+        ``.version.group`` if it shall be of that one. A version that does not answer within seconds is passed
+        over where another has the resource.
 
         Raises:
+            Unanswered: none that answered has it, and some did not answer.
             KubeError: the server does not tell which groups it serves.
         """
         name, _, rest = word.partition(".")
@@ -102,10 +107,18 @@ class Discovery:
         ]
         async with asyncio.TaskGroup() as asking:
             answers = [asking.create_task(self._offered(version)) for version in wanted]
+        failed: dict[str, errors.KubeError] = {}
         for version, answer in zip(wanted, answers, strict=True):
-            for entry in answer.result():
+            offered = answer.result()
+            if isinstance(offered, errors.KubeError):
+                failed[version] = offered
+                continue
+            for entry in offered:
                 if entry.is_called(name):
                     return _resource(version, entry)
+        if failed:
+            first = next(iter(failed.values()))
+            raise errors.Unanswered(f"{listed(list(failed))} gave no answer ({first})") from first
         return None
 
     async def _groups(self) -> list[_ApiGroup]:
@@ -114,13 +127,15 @@ class Discovery:
         found: _ApiGroupList = decoded(body, _ApiGroupList, request=request)
         return found.groups
 
-    async def _offered(self, api_version: str) -> Sequence[_ApiResource]:
-        """Of a version, in one attempt: who serves a group for the server may be down for days."""
+    async def _offered(self, api_version: str) -> Sequence[_ApiResource] | errors.KubeError:
+        """What a version has, or why it is not known."""
         try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                return _entries(await self._exchange.once(_request(api_version)), api_version)
-        except (errors.KubeError, TimeoutError):
+            body = await self._exchange.call(_request(api_version), deadline=VERSION_DEADLINE_SECONDS)
+            return _entries(body, api_version)
+        except errors.NotFound:  # the version is served no longer
             return ()
+        except errors.KubeError as error:
+            return error
 
     def _forget_unserved(self, since: float) -> None:
         """Versions that are not served have names that anybody makes up, as in references to owners."""

@@ -9,6 +9,7 @@
     │   └── DeadlineExceeded     no answer in time
     ├── LeadershipLost           the Lease went to somebody else, or could not be renewed
     ├── NotSent                  too much waits to be written, and this is not urgent
+    ├── Unanswered               some of several that were asked did not say whether they have it
     └── ApiError                 the server said no
         ├── BadRequest           400
         ├── Unauthorized         401
@@ -66,6 +67,10 @@ class Status(msgspec.Struct, rename="camel"):
     reason: str = ""
     code: int = 0
     details: dict[str, Any] | None = None
+
+
+class Unanswered(KubeError):
+    """Nobody who answered has what was asked for; who did not answer may have it, and is named."""
 
 
 class ApiError(KubeError):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kai.kube.errors import Forbidden
+from kai.kube import discovery
+from kai.kube.errors import Forbidden, Unanswered
 
 
 @pytest.mark.parametrize(
@@ -24,8 +25,9 @@ def a_group(name, *versions):
 
 
 async def test_a_word_is_any_name_of_a_resource_in_the_version_that_the_server_prefers(
-    client, server, answers
+    client, server, answers, monkeypatch
 ):
+    monkeypatch.setattr(discovery, "VERSION_DEADLINE_SECONDS", 0.1)
     rays = {
         "name": "rayjobs",
         "singularName": "rayjob",
@@ -49,11 +51,36 @@ async def test_a_word_is_any_name_of_a_resource_in_the_version_that_the_server_p
     older = await client.resource_called("rayjobs.v1alpha1.ray.io")
     assert older is not None
     assert older.version == "v1alpha1"
-    assert await client.resource_called("gizmo") is None
     assert await client.resource_called("rayjobs.batch") is None
+    server.script("GET", "/apis/down.io/v1", answers.refusal(404))
+    assert await client.resource_called("gizmo") is None
 
 
 async def test_who_may_not_see_the_groups_is_told(client, server, answers):
     server.script("GET", "/apis", answers.refusal(403))
     with pytest.raises(Forbidden):
+        await client.resource_called("rayjob")
+
+
+@pytest.mark.parametrize("failure", [429, 503, "reset"])
+async def test_a_group_that_fails_at_first_is_asked_again(client, server, answers, failure):
+    rays = {"name": "rayjobs", "singularName": "rayjob", "kind": "RayJob", "namespaced": True}
+    failed = answers.dropped() if failure == "reset" else answers.refusal(failure)
+    server.script("GET", "/apis", answers.json({"groups": [a_group("ray.io", "v1")]}))
+    server.script("GET", "/api/v1", answers.json({"resources": []}))
+    server.script("GET", "/apis/ray.io/v1", failed, failed, answers.json({"resources": [rays]}))
+    found = await client.resource_called("rayjob")
+    assert found is not None
+    assert found.kind == "RayJob"
+
+
+@pytest.mark.parametrize("status", [503, 403])
+async def test_a_word_that_may_be_of_a_group_that_does_not_answer_is_not_called_unknown(
+    client, server, answers, monkeypatch, status
+):
+    monkeypatch.setattr(discovery, "VERSION_DEADLINE_SECONDS", 0.1)
+    server.script("GET", "/apis", answers.json({"groups": [a_group("ray.io", "v1")]}))
+    server.script("GET", "/api/v1", answers.json({"resources": []}))
+    server.script("GET", "/apis/ray.io/v1", answers.refusal(status))
+    with pytest.raises(Unanswered, match=r"^ray\.io/v1 gave no answer \(get discovery ray\.io/v1: no\)$"):
         await client.resource_called("rayjob")

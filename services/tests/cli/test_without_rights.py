@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from e2e.api_server import serving
 from kai.kube.client import KubeClient
-from kai.kube.errors import Forbidden
+from kai.kube.errors import Forbidden, Unanswered
 from kai.kube.resources import CRDS, LEASES, POD_GROUPS, PODS, Resource
 from kai_cli.__main__ import app
 from kai_local.installation.bootstrap import definitions
@@ -103,4 +103,17 @@ def test_where_kinds_may_not_be_seen_none_is_called_unknown(kai, monkeypatch):
     assert done.exit_code == 1
     assert done.stderr == (
         "kai: whether 'rayjob' is a kind of object here cannot be seen: you may not get path /apis\n"
+    )
+
+
+def test_a_kind_is_not_called_unknown_where_who_may_have_it_does_not_answer(kai, monkeypatch):
+    async def called(self, word):
+        raise Unanswered("ray.io/v1 gave no answer (get discovery ray.io/v1: too many requests)")
+
+    monkeypatch.setattr(KubeClient, "resource_called", called)
+    done = kai("explain", "rayjob/x", refused=[])
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "kai: whether 'rayjob' is a kind of object here cannot be seen: "
+        "ray.io/v1 gave no answer (get discovery ray.io/v1: too many requests)\n"
     )
