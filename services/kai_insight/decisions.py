@@ -36,10 +36,6 @@ class Standing:
     #: Of the group that it was said of; empty where that is not known.
     uid: str = field(default="", compare=False)
 
-    def is_of_another(self, uid: str) -> bool:
-        """Whether it was said of one that had the name before the group with ``uid``."""
-        return bool(self.uid and uid and self.uid != uid)
-
 
 @dataclass(frozen=True, slots=True)
 class _Left:
@@ -136,7 +132,7 @@ class SessionBook:
         before = standing.get(outcome.pod_group)
         left = self._left.pop(outcome.pod_group, None)
         former = before or (left.last if left is not None else None)
-        if former is not None and former.is_of_another(outcome.uid):
+        if former is not None and self._is_gone(former, update, outcome):
             gone = self._decision(shard, update, outcome.pod_group, Standing(GONE), "")
             self._put(replace(gone, at=gone.at - _BEFORE_SECONDS))
             before = None
@@ -146,6 +142,16 @@ class SessionBook:
             message = outcome.message or next((each.message for each in outcome.explanations), "")
             self._put(self._decision(shard, update, outcome.pod_group, now, message))
 
+    def _is_gone(self, former: Standing, update: SessionUpdate, outcome: PodGroupOutcome) -> bool:
+        """Whether ``former`` was said of a group that had the name before.
+
+        Where not both uids are known, it is one that was forgotten before this outcome and that is not there:
+        the watch has told of its removal, and not yet of the one that has its name now.
+        """
+        if former.uid and outcome.uid:
+            return former.uid != outcome.uid
+        return outcome.pod_group in update.forgotten and outcome.pod_group not in self._surroundings.groups
+
     def _compare(self, shard: str, update: SessionUpdate, standing: dict[str, Standing]) -> None:
         """It tells of all that it has something to say about: the others are content, or gone."""
         told = {outcome.pod_group for outcome in update.outcomes}
@@ -154,7 +160,7 @@ class SessionBook:
                 del standing[group]
                 self._put(self._decision(shard, update, group, Standing(GONE), ""))
             elif standing[group].outcome in _WAITING:
-                standing[group] = Standing(OUTCOMES[Outcome.SETTLED])
+                standing[group] = Standing(OUTCOMES[Outcome.SETTLED], uid=standing[group].uid)
                 self._put(self._decision(shard, update, group, standing[group], ""))
 
     def _decision(

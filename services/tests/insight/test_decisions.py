@@ -142,6 +142,41 @@ def test_a_group_that_another_takes_the_name_of_between_two_sessions_is_gone_bef
     assert len(begun.of(Decision)) == 3
 
 
+def test_a_group_known_from_the_store_that_another_takes_the_name_of_is_gone_before_that_one_waits(begun):
+    begun.sessions.take("default", update(1, found(Outcome.UNSCHEDULABLE)))
+    second = type(begun)()
+    second.group()
+    second.sessions.begin("default", begun.of(Decision))
+    second.group_removed()
+    again = found(Outcome.UNSCHEDULABLE, uid="second")
+    second.sessions.take("default", update(2, again, forgotten=("team/train",)))
+    gone, waits = sorted(second.of(Decision), key=lambda each: each.at)
+    assert [each.outcome for each in (gone, waits)] == ["Gone", "Unschedulable"]
+    assert gone.at < waits.at == NOON + 2
+    second.group_removed()
+    assert len(second.of(Decision)) == 2
+
+
+@pytest.mark.parametrize("watched", REPLACED.values(), ids=REPLACED)
+def test_a_settled_group_that_another_takes_the_name_of_is_gone_before_that_one_waits(begun, watched):
+    begun.group()
+    begun.sessions.take("default", update(1, found(Outcome.UNSCHEDULABLE, uid="first")))
+    begun.sessions.take("default", update(2, epoch=4, full=True))
+    watched(begun)
+    again = found(Outcome.UNSCHEDULABLE, uid="second")
+    begun.sessions.take("default", update(3, again, forgotten=("team/train",)))
+    outcomes = [row.outcome for row in sorted(begun.of(Decision), key=lambda each: each.at)]
+    assert outcomes == ["Unschedulable", "Settled", "Gone", "Unschedulable"]
+
+
+def test_a_group_that_was_only_forgotten_for_a_moment_is_not_gone_when_we_have_not_seen_it_yet(begun):
+    waits = found(Outcome.UNSCHEDULABLE, uid="first")
+    begun.sessions.take("default", update(1, waits))
+    begun.group_removed()
+    begun.sessions.take("default", update(2, waits, forgotten=("team/train",)))
+    assert [outcome for _, outcome, _ in stories(begun)] == ["Unschedulable", "Unschedulable"]
+
+
 def test_a_group_that_another_takes_the_name_of_while_nobody_listened_is_gone(begun):
     begun.sessions.take("default", update(1, found(Outcome.PLACED, uid="first")))
     begun.sessions.take("default", update(9, found(Outcome.PLACED, uid="second"), epoch=4, full=True))
