@@ -27,6 +27,10 @@ _FORWARD: Final = (
 )
 
 
+class _NoSnapshot(Exception):
+    """A scheduler gives none; the message says where, and why."""
+
+
 def snapshot(
     context: typer.Context,
     *,
@@ -76,36 +80,57 @@ def taken(target: Target, address: str, *, name: str) -> bytes:
         typer.Exit: none answers, or the context is another cluster, which is told.
     """
     if address:
-        return _of_address(address)
+        return _only(address)
     name, addresses = _local(target, name)
     if len(addresses) == 1 and target.lease == names.SCHEDULER_NAME:
-        return _of_address(addresses[0])
-    others = set()
+        return _only(addresses[0])
+    return _of_lease(target.lease, addresses, name=name)
+
+
+def _only(where: str) -> bytes:
+    """A snapshot file of the scheduler there; it is told, and raised, if there is none."""
+    try:
+        return _of_address(where)
+    except _NoSnapshot as error:
+        raise fail(f"{error}; {_FORWARD}") from error
+
+
+def _of_lease(lease: str, addresses: list[str], *, name: str) -> bytes:
+    """That of the scheduler with this Lease, whether or not others answer; ``name`` is the cluster's."""
+    others: set[str] = set()
+    failures: list[str] = []
     for each in addresses:
-        data = _of_address(each)
-        if (lease := _lease_of(data)) == target.lease:
+        try:
+            data = _of_address(each)
+            found = _lease_of(data, where=each)
+        except _NoSnapshot as error:
+            failures.append(str(error))
+            continue
+        if found == lease:
             return data
-        others.add(lease)
-    there = ", ".join(sorted(others))
-    raise fail(f"no scheduler of cluster {name!r} has Lease {target.lease!r}; take --scheduler-lease {there}")
+        others.add(found)
+    of_whom = f"of cluster {name!r}{' that answers' if failures else ''}"
+    take = [f"take --scheduler-lease {', '.join(sorted(others))}"] if others else []
+    raise fail("; ".join([f"no scheduler {of_whom} has Lease {lease!r}", *take, *failures]))
 
 
 def _of_address(where: str) -> bytes:
+    """Raise :class:`_NoSnapshot` if none comes from there."""
     try:
         return asyncio.run(_get(f"http://{where}/get-snapshot"))
     except aiohttp.ClientResponseError as error:
-        what = "is it a scheduler, with the plugin snapshot on?"
-        raise fail(f"{where} answers {error.status} to /get-snapshot; {what}") from error
+        what = "it is no scheduler, or its plugin snapshot is off"
+        raise _NoSnapshot(f"{where} answers {error.status} to /get-snapshot: {what}") from error
     except (aiohttp.ClientError, ValueError, TimeoutError) as error:
-        raise fail(f"no scheduler answers at {where}: {error}; {_FORWARD}") from error
+        raise _NoSnapshot(f"no scheduler answers at {where}: {error}") from error
 
 
-def _lease_of(data: bytes) -> str:
-    """The Lease of the scheduler that gave a snapshot."""
+def _lease_of(data: bytes, *, where: str) -> str:
+    """The Lease of the scheduler that gave a snapshot; :class:`_NoSnapshot` if it is none."""
     try:
         found, *_ = params.read(archive.read(data).params)
     except (archive.ArchiveError, params.ParamsError) as error:
-        raise fail(f"what the scheduler gives cannot be read: {error}") from error
+        raise _NoSnapshot(f"what the scheduler at {where} gives cannot be read: {error}") from error
     return shard_of(found.scheduler_name, found.node_pool).lease
 
 

@@ -1,5 +1,6 @@
 """``kai snapshot``: whose scheduler is asked where none is named by its address."""
 
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -35,12 +36,12 @@ def a_scheduler():
     """Serves the snapshot of a node pool; says where."""
     running = []
 
-    def serve(pool):
+    def serve(pool, answer=None):
         class Scheduler(BaseHTTPRequestHandler):
             def do_GET(self):
                 self.send_response(200)
                 self.end_headers()
-                self.wfile.write(snapshot_of(pool))
+                self.wfile.write(snapshot_of(pool) if answer is None else answer)
 
             def log_message(self, *_):
                 pass
@@ -136,4 +137,32 @@ def test_a_lease_that_no_scheduler_has_is_told_with_those_that_there_are(a_sched
     assert result.stderr == (
         "kai: no scheduler of cluster 'local' has Lease 'kai-scheduler-a100'; "
         "take --scheduler-lease kai-scheduler-h200\n"
+    )
+
+
+@pytest.fixture
+def nobody():
+    """Where a scheduler is to serve that does not listen yet."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("answer", [None, b"no archive"], ids=["silent", "unreadable"])
+def test_a_scheduler_that_gives_no_snapshot_hides_no_other(a_scheduler, contexts, tmp_path, nobody, answer):
+    a_box(nobody if answer is None else a_scheduler("", answer=answer), a_scheduler("h200"))
+    result, params = taken(tmp_path, "--context=kai-local", "--scheduler-lease", "kai-scheduler-h200")
+    assert result.exit_code == 0, result.stderr
+    assert params["partitionParams"]["NodePoolLabelValue"] == "h200"
+
+
+def test_where_none_with_the_lease_answers_those_that_are_silent_are_told(
+    a_scheduler, contexts, tmp_path, nobody
+):
+    a_box(nobody, a_scheduler("h200"))
+    result, params = taken(tmp_path, "--context=kai-local")
+    assert (result.exit_code, params) == (1, None)
+    assert result.stderr.startswith(
+        "kai: no scheduler of cluster 'local' that answers has Lease 'kai-scheduler'; "
+        f"take --scheduler-lease kai-scheduler-h200; no scheduler answers at {nobody}: "
     )
