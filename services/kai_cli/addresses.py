@@ -17,7 +17,9 @@ def split(address: str) -> tuple[str, int]:
     """
     found = _ADDRESS.fullmatch(address)
     if found is None or int(found[3]) > _HIGHEST_PORT:
-        raise ValueError(f"{address!r} is not HOST:PORT, for example 127.0.0.1:8080")
+        is_ipv6 = ":" in address.rpartition(":")[0]
+        example = "with IPv6 in brackets, for example [::1]:8080" if is_ipv6 else "for example 127.0.0.1:8080"
+        raise ValueError(f"{address!r} is not HOST:PORT, {example}")
     return found[1] or found[2] or "", int(found[3])
 
 

@@ -28,11 +28,13 @@ class ListenFailed(Exception):
 async def serve(address: str, *, cors: bool, say: Callable[[str], object]) -> None:
     """Answer until cancelled; ``say`` is told where once we do.
 
+    An address that names no host, as a port alone, is one on loopback.
+
     Raises:
         ListenFailed: the address is none, or somebody else has it.
     """
     try:
-        host, port = addresses.split(address)
+        host, port = addresses.split(f":{address}" if address.isdecimal() else address)
     except ValueError as error:
         raise ListenFailed(f"--listen {error}") from error
     runner = web.AppRunner(application(cors=cors))

@@ -57,6 +57,7 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["run", "sheduler"], 2, "there is no service 'sheduler'; there are queue-controller"),
         (["run", "--health-listen", "8080"], 2, "'8080' is not HOST:PORT"),
         (["run", "--health-listen", "127.0.0.1:99999"], 2, "'127.0.0.1:99999' is not HOST:PORT"),
+        (["run", "--health-listen", "::1:8081"], 2, "brackets, for example [::1]:8080"),
     ],
 )
 def test_bad_input_is_told(arguments: list[str], status: int, says: str) -> None:

@@ -190,15 +190,14 @@ async def test_what_cannot_be_divided_is_answered_400(served, body, told):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("address", ["here", "127.0.0.1:99999", "192.0.2.1:8080", "::1:0"])
+@pytest.mark.parametrize("address", ["here", "99999", "127.0.0.1:99999", "192.0.2.1:8080", "::1:0"])
 async def test_an_address_that_nobody_can_listen_on_is_named(address):
     with pytest.raises(ListenFailed, match=f"--listen .*{address}"):
         await serve(address, cors=False, say=print)
 
 
-@pytest.mark.skipif(not ports.is_free(0, "::1"), reason="this machine has no IPv6")
-@pytest.mark.integration
-async def test_an_address_of_ipv6_stands_in_brackets():
+async def where(address):
+    """What is told once one listens there; listens no more afterwards."""
     told = []
 
     class Told(Exception):
@@ -209,8 +208,26 @@ async def test_an_address_of_ipv6_stands_in_brackets():
         raise Told
 
     with pytest.raises(Told):
-        await serve("[::1]:0", cors=False, say=say)
-    assert re.fullmatch(r"POST to http://\[::1\]:\d+/simulate", told[0])
+        await serve(address, cors=False, say=say)
+    return told[0]
+
+
+@pytest.mark.integration
+async def test_an_address_of_ipv6_without_brackets_is_told_with_them():
+    with pytest.raises(ListenFailed, match=r"IPv6 .* brackets, for example \[::1\]:8080"):
+        await serve("::1:8080", cors=False, say=print)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("address", ["0", ":0"])
+async def test_a_port_alone_is_one_on_loopback(address):
+    assert re.fullmatch(r"POST to http://127\.0\.0\.1:\d+/simulate", await where(address))
+
+
+@pytest.mark.skipif(not ports.is_free(0, "::1"), reason="this machine has no IPv6")
+@pytest.mark.integration
+async def test_an_address_of_ipv6_stands_in_brackets():
+    assert re.fullmatch(r"POST to http://\[::1\]:\d+/simulate", await where("[::1]:0"))
 
 
 @pytest.mark.parametrize("arguments", [["-f", "x.yaml", "--listen", "127.0.0.1:0"], ["-f", "-", "--cors"]])
