@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 from kai.engine.framework.session import Session
 from kai.engine.framework.statement import Operation, Statement
 from kai.engine.queueing.batches import Batch, by_job
 from kai.engine.queueing.chunks import may_allocate
+from kai.model.arrays import Mask, Positions
 from kai.model.ids import PodUid
-from kai.snapshot.classes import GpuKind
+from kai.snapshot.classes import GpuKind, TaskClass
 from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
 
@@ -38,20 +41,37 @@ def put_back(session: Session, statement: Statement, victims: Sequence[Batch]) -
 
 
 def _with_room(session: Session, statement: Statement, promised: Collection[int]) -> dict[PodUid, Operation]:
-    """Evictions of pods whose room is there; asked once for those of a class on a node, as most have none."""
-    found: dict[PodUid, Operation] = {}
-    full: dict[tuple[int, int], bool] = {}
+    """Evictions of pods whose room is there; by classes, as most of very many have none."""
+    alike: dict[TaskClass, list[tuple[Operation, int]]] = {}
+    cls: TaskClass | None = None
+    here: list[tuple[Operation, int]] = []
     for eviction in statement.evictions():
-        task, node = eviction.task, eviction.node
-        if node is None:
+        if eviction.node is None:
             continue
-        place = (node.row, task.cls.id)
-        known = full.get(place)
-        if known is None:
-            known = full[place] = not _fits(session, task, node, promised)
-        if not known and _ran(eviction):
-            found[task.uid] = eviction
+        if eviction.task.cls is not cls:
+            cls = eviction.task.cls
+            here = alike.setdefault(cls, [])
+        here.append((eviction, eviction.node.row))
+    found: dict[PodUid, Operation] = {}
+    for of, evictions in alike.items():
+        rows = np.array([row for _, row in evictions])
+        for number in np.flatnonzero(_rows_with_room(session, of, rows, promised)).tolist():
+            eviction, _ = evictions[number]
+            if _ran(eviction):
+                found[eviction.task.uid] = eviction
     return found
+
+
+def _rows_with_room(session: Session, cls: TaskClass, rows: Positions, promised: Collection[int]) -> Mask:
+    """``[rows]`` where pods of a class could go on: :func:`_fits` for many."""
+    left = ~np.isin(rows, list(promised))
+    if cls.shared:
+        return left
+    columns, amounts = zip(*cls.items, strict=True)
+    cells = np.ix_(rows, columns)
+    return np.asarray(
+        left | (session.nodes.idle[cells] + session.nodes.releasing[cells] >= amounts).all(axis=1)
+    )
 
 
 def _go_on(
