@@ -6,7 +6,10 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-_DURATION = re.compile(r"[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)")
+_NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)"
+_DURATION = re.compile(rf"[+-]?(0|({_NUMBER}(ns|us|µs|μs|ms|s|m|h))+)")
+#: Minimum runtimes may be in days and more, too.
+_RUNTIME = re.compile(rf"[+-]?(0|({_NUMBER}(ns|us|µs|μs|ms|s|m|h|d|w|y))+)")
 
 
 #: What a pod that has a node was granted by.
@@ -149,7 +152,7 @@ def _queue(name: Any, spec: Any, known: dict[str, str]) -> str:
         at, steps = parents.get(at, ""), steps + 1
     for field in ("preemptMinRuntime", "reclaimMinRuntime"):
         value = spec.get(field)
-        if isinstance(value, str) and value and not _DURATION.fullmatch(value):
+        if isinstance(value, str) and value and not _RUNTIME.fullmatch(value):
             return f"{field} is a duration"
     return ""
 
