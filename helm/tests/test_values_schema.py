@@ -226,7 +226,7 @@ def parts(schema):
         ({"binder": {"args": {"max-concurrent-reconciles": 0}}}, "max-concurrent-reconciles"),
         ({"operator": {"args": {"resync-period": "often"}}}, "resync-period"),
         ({"queuecontroller": {"args": {"enable-webhook": False}}}, "enable-webhook"),
-        ({"binder": {"args": {"plugins": "{}"}}}, "plugins"),
+        ({"queuecontroller": {"args": {"enable-webhook": "false"}}}, "enable-webhook"),
         ({"queuecontroller": {"metricsNamespace": "a b"}}, "metricsNamespace"),
         ({"queuecontroller": {"queueLabelToMetricLabel": "a"}}, "queueLabelToMetricLabel"),
         ({"queuecontroller": {"queueLabelToMetricLabel": "a,b=="}}, "queueLabelToMetricLabel"),

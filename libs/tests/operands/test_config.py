@@ -233,8 +233,8 @@ def test_all_that_is_wrong_is_told_at_once_each_with_its_field():
                     }
                 }
             },
-            "spec.binder.service.extraArgs.plugins",
-            "is more than a flag; set spec.binder.plugins of the Config",
+            "spec.binder.service.extraArgs.plugins.gpusharing.arguments.cdiEnabled",
+            "is True; it must be a text",
         ),
         (
             {"admission": {"service": {"extraArgs": {"zap-log-level": ["debug"]}}}},

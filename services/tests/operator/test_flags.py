@@ -40,6 +40,8 @@ EVERYTHING = {
 GIVEN = {"podGrouper": ("--grpc-listen=:9093",)}
 #: Flags of which an installation takes less than a process does.
 NARROWER = ("grpc-listen", "partition-label-value")
+#: Given instead of all that the installation would say of it, by whoever wants that.
+INSTEAD = ("plugins", "scheduler-conf")
 #: Written by the installation, and counted on by nothing that does not follow what is given instead.
 OF_A_PROCESS_ALONE = {
     "block-nvidia-visible-devices", "burst", "drift-resync-interval", "generic-karta-fallback",
@@ -216,7 +218,7 @@ def test_a_flag_that_other_objects_count_on_is_not_to_be_given():
     }
     assert {component for component, _ in given} == set(IN_A_CONFIG)
     left = {flag for component, flag in given if flag in settable(component)}
-    assert left - {*NARROWER} == OF_A_PROCESS_ALONE
+    assert left - {*NARROWER, *INSTEAD} == OF_A_PROCESS_ALONE
 
 
 # --- what is told ------------------------------------------------------------------------------
@@ -230,6 +232,7 @@ def test_a_flag_that_other_objects_count_on_is_not_to_be_given():
         ("binder", "qps", "inf", "is 'inf': it must be a finite number"),
         ("binder", "drain-timeout", "nan", "is 'nan': 'nan' is not a duration"),
         ("binder", "burst", "5", "is '5': --burst has no meaning without --qps"),
+        ("binder", "plugins", "{", "is '{': must be a JSON object"),
         ("queueController", "redis-url", "redis://theirs:6379/0", "set spec.redis.externalSecret of"),
         ("podGrouper", "grpc-listen", ":9", "schedulers may connect to port 9093 alone"),
         ("podGrouper", "lease-duration", "1s", "--lease-renew-deadline, and that below --lease-duration"),
@@ -277,7 +280,6 @@ def test_a_config_does_not_say_which_shard_all_schedulers_are():
         ("admission", "webhook-addr", "spec.admission.webhook.targetPort"),
         ("admission", "listen-address", "spec.admission.webhook.metricsPort"),
         ("binder", "health-listen", "spec.binder.probePort"),
-        ("binder", "plugins", "spec.binder.plugins"),
         ("insight", "http-listen", "spec.insight.httpPort"),
         (
             "podGroupController",

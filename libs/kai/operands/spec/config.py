@@ -87,6 +87,8 @@ class ConfigSpec(Fields):
             below = at.below(spelling).below("service").below("extraArgs")
             check_flags(spelling, extra, below)
             check_together(spelling, extra, below, beside=self.beside(component))
+            if "plugins" in extra:
+                plugins_of_binder.check_text(extra["plugins"], below.below("plugins"))
         if _PARTITION in self.scheduler.service.extra_args:
             at.below("scheduler").below("service").below("extraArgs").below(_PARTITION).complain(
                 "says what a shard is; set spec.partitionLabelValue of each SchedulingShard"

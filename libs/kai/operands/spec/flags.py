@@ -26,7 +26,6 @@ _FIXED: Final = frozenset(
         "advertise-host",
         "grants",
         "node-name",
-        "scheduler-conf",
         "scaling-pod-app-label",
         "sysfs-root",
     }
@@ -54,7 +53,6 @@ _BY_FIELD: Final = {
     "scaling-pod-service-account": "spec.nodeScaleAdjuster.args.nodeScaleServiceAccount",
     "default-priorities-configmap-name": "spec.podGrouper.args.defaultPrioritiesConfigMapName",
     "default-priorities-configmap-namespace": "spec.podGrouper.args.defaultPrioritiesConfigMapNamespace",
-    "plugins": "spec.binder.plugins",
     "hami-core-enabled": "spec.binder.plugins.hamicore.enabled",
     "history-url": "spec.insight.externalSecret",
     "history-url-file": "spec.insight.externalSecret",

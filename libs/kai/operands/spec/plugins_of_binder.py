@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from kai.model import spelling
 from kai.operands.spec.components import BindPluginSpec
+from kai.operands.spec.fields import MapOf, Part
 from kai.operands.spec.problems import Place
 
 _SECONDS: Final = "bindTimeoutSeconds"
@@ -21,6 +24,7 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: Plugins of the original that are not here; turned off, nobody misses them.
 ELSEWHERE: Final = frozenset({"nvfractions"})
+_PLUGINS: Final = MapOf(Part(BindPluginSpec))
 #: Priorities of the two that have an order of their own.
 _SHARING, _HAMI = 100, 50
 
@@ -39,6 +43,18 @@ def check(plugins: Mapping[str, BindPluginSpec], at: Place, *, hami_core: bool) 
         _check_arguments(name, change.arguments or {}, at.below(name).below("arguments"))
     if hami_core:
         _check_hamicore(plugins, at)
+
+
+def check_text(text: str, at: Place) -> None:
+    """The same of plugins as the binder is told of them, in JSON: of these alone, whatever a Config says."""
+    try:
+        given = msgspec.json.decode(text) if text.strip() else {}
+    except msgspec.DecodeError as error:
+        at.complain(f"is {text!r}: must be a JSON object: {error}")
+        return
+    plugins = _PLUGINS.read(given, base={}, at=at)
+    hami = plugins.get("hamicore", BindPluginSpec())
+    check(plugins, at, hami_core=bool(hami.enabled))
 
 
 def _check_arguments(plugin: str, given: Mapping[str, str], at: Place) -> None:
