@@ -17,9 +17,13 @@ from deadlines import patience
 
 pytestmark = pytest.mark.integration
 
-#: The command on a cluster that has nothing but a headline.
+#: The command on a cluster that has nothing but a headline. Tests in the background of a shell ignore Ctrl-C,
+#: and so would all that they start.
 KAI = """
+import signal
 from contextlib import asynccontextmanager
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from kai_cli import connection, top
 from kai_cli.__main__ import main
