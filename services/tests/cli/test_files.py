@@ -15,6 +15,14 @@ def never(*_, **__):
     raise AssertionError("work was done for a file that cannot be written")
 
 
+def refused(command, monkeypatch):
+    """What is said of a command that is refused before it reads anything."""
+    monkeypatch.setattr(simulate, "text_of", never)
+    result = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
+    assert result.exit_code == 2, result.exception
+    return result.output
+
+
 @pytest.mark.parametrize(
     ("module", "work", "command"),
     [
@@ -36,11 +44,8 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(
 ):
     (tmp_path / "folder").mkdir()
     monkeypatch.setattr(module, work, never)
-    monkeypatch.setattr(simulate, "text_of", never)
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, [*command, place], env={"COLUMNS": "200"})
-    assert result.exit_code == 2, result.exception
-    assert said in result.output
+    assert said in refused([*command, place], monkeypatch)
 
 
 DRAWN = [
@@ -61,23 +66,17 @@ def test_a_drawing_of_an_unknown_kind_is_told_before_the_work(
 ):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(module, work, never)
-    monkeypatch.setattr(simulate, "text_of", never)
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, [*command, place], env={"COLUMNS": "200"})
-    assert result.exit_code == 2, result.exception
-    assert said in result.output
+    assert said in refused([*command, place], monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("module", "work", "command"), DRAWN)
 def test_that_nothing_draws_is_told_before_the_work(module, work, command, tmp_path, monkeypatch):
     monkeypatch.setattr(module, work, never)
-    monkeypatch.setattr(simulate, "text_of", never)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, [*command, "curve.svg"], env={"COLUMNS": "200"})
-    assert result.exit_code == 2, result.exception
-    assert "pip install 'kai-scheduler[plot]'" in result.output
+    assert "pip install 'kai-scheduler[plot]'" in refused([*command, "curve.svg"], monkeypatch)
 
 
 @pytest.mark.parametrize(
