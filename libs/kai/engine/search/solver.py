@@ -35,6 +35,7 @@ from kai.engine.search.scenarios import (
 from kai.engine.search.staying import put_back
 from kai.model.arrays import Mask
 from kai.model.ids import PodGroupKey
+from kai.snapshot.classes import TaskClass
 from kai.snapshot.resources import GPU
 from kai.snapshot.rows import Job, Task
 
@@ -308,9 +309,10 @@ class Search:
             if job is self.job:
                 if not allocate_job(session, statement, job, simulation=True, nodes=nodes, tasks=tasks):
                     return False
-                if put_back(session, statement, victims):
+                classes = {task.cls for batch in victims for task in batch.tasks}
+                if put_back(session, statement, victims, classes):
                     waiting = session.simulated_jobs([job for job in jobs.values() if _evicted_left(job)])
-                if not self._room_for(victims):
+                if not self._room_for(victims, classes):
                     return True
             elif not allocate_job(session, statement, job, simulation=True, nodes=nodes):
                 statement.rollback(checkpoint)
@@ -320,12 +322,11 @@ class Search:
         assert all(task.pipelined_node is not None for task in tasks), f"{self.job.key} lost its place"
         return True
 
-    def _room_for(self, victims: Sequence[Batch]) -> bool:
+    def _room_for(self, victims: Sequence[Batch], classes: set[TaskClass]) -> bool:
         """Whether any class of the victims fits anywhere; if not, none of them needs to be tried."""
-        classes = {task.cls for batch in victims for task in batch.tasks}
         # With what a victim lost, pods of it that waited before are placed too.
         waiting = [batch.job for batch in victims if batch.job.pending]
-        classes.update([task.cls for job in waiting for task in self._pending(job)])
+        classes = classes.union(task.cls for job in waiting for task in self._pending(job))
         return any(self.session.view(cls).best() >= 0 for cls in classes)
 
     @staticmethod

@@ -22,12 +22,17 @@ from kai.snapshot.rows import Job, Node, Task
 from kai.snapshot.status import Status
 
 
-def put_back(session: Session, statement: Statement, victims: Sequence[Batch]) -> bool:
+def put_back(
+    session: Session, statement: Statement, victims: Sequence[Batch], classes: Collection[TaskClass]
+) -> bool:
     """Take evictions back where nobody was promised the pod's room; whether there were any.
 
     The last to lose their place come first. A job whose minimum would not be reached gets nothing back, as it
-    has to be placed as a whole. Costs time by the number of the victims' pods.
+    has to be placed as a whole. Costs time by the number of nodes, and by that of the victims' pods if a node
+    has room left for any. ``classes`` are those of these pods, at least one.
     """
+    if not _any_room(session, classes):
+        return False
     promised = statement.promised()
     left = _with_room(session, statement, promised)
     if not left:
@@ -38,6 +43,21 @@ def put_back(session: Session, statement: Statement, victims: Sequence[Batch]) -
         if found and _go_on(session, statement, batches[0].job, found, promised):
             any_back = True
     return any_back
+
+
+def _any_room(session: Session, classes: Collection[TaskClass]) -> bool:
+    """Whether a node has room left for what all classes need at least, or is charged more than it has.
+
+    A pod that goes on needs either: evicted, it left its own room. A node that stopped offering a resource
+    is charged nothing for it.
+    """
+    asked = [dict(cls.items) for cls in classes]
+    columns = sorted(set.intersection(*map(set, asked)))
+    least = [min(amounts[column] for amounts in asked) for column in columns]
+    idle = session.nodes.idle[:, columns]
+    enough = idle + session.nodes.releasing[:, columns] >= least
+    enough |= session.nodes.allocatable[:, columns] == 0
+    return bool((idle < 0).any() or enough.all(axis=1).any())
 
 
 def _with_room(session: Session, statement: Statement, promised: Collection[int]) -> dict[PodUid, Operation]:

@@ -64,6 +64,20 @@ def test_who_runs_on_a_node_that_takes_nobody_goes_on_there(beside: Node) -> Non
     assert found.waits == {"u-0": "x"}
 
 
+def test_who_runs_on_a_node_that_is_charged_more_than_it_has_goes_on_there() -> None:
+    """Its room there is nobody's, though the node has none to give."""
+    state = a_state(
+        a_node("x", gpus=2),
+        a_node("lost-a-gpu", gpus=1),
+        urgent("k", on=["lost-a-gpu"], gpus=1),
+        a_job("j", on=["x", "x", "lost-a-gpu"], gpus=1, min_member=1),
+        urgent("u", gpus=2, **at("x")),
+    )
+    found = decided(state)
+    assert found.evicts == {"j-0", "j-1"}
+    assert found.waits == {"u-0": "x"}
+
+
 def test_room_that_a_limit_keeps_from_the_job_as_well_is_given_up() -> None:
     """The job goes to other nodes; it is the queue that has no room for both."""
     state = a_state(
