@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from kai.kube.events import EventRecorder, ObjectReference
@@ -11,7 +12,7 @@ from kai.model.decisions import Eviction, Nomination, Outcome, PodGroupOutcome
 from kai.model.objects import OwnerReference
 from kai.wire.sessions import SessionUpdate
 from kai_podgroup_controller.cluster import Cluster
-from kai_podgroup_controller.conditions import UNSCHEDULABLE, shown_by
+from kai_podgroup_controller.conditions import UNSCHEDULABLE, shown_by, shown_since
 from kai_podgroup_controller.facts import WatchedGroup, WatchedPod
 from kai_podgroup_controller.outcomes import News
 from kai_podgroup_controller.pods import unschedulable_pods
@@ -19,6 +20,8 @@ from kai_podgroup_controller.verdicts import Heard
 
 #: Pods of an evicted gang that are named beside the first.
 _NAMED: Final = 4
+#: So long after a condition its event may have waited behind other writes, and been lost with its process.
+_BEHIND: Final = timedelta(minutes=2)
 
 
 class Announcer:
@@ -30,9 +33,11 @@ class Announcer:
         recorder: EventRecorder,
         *,
         announced: dict[str, tuple[int, int]] | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder
+        self._now = now
         #: Epoch and version of the last session whose evictions this process announced, by shard.
         self._announced = {} if announced is None else announced
         #: Pods (uids) that were there when it was announced why their group waits, by group.
@@ -98,8 +103,8 @@ class Announcer:
     ) -> None:
         """Announce what a session found about a group, of which the user is told so.
 
-        Of what may have been announced before our time only that is repeated which the objects do not
-        show, so that a restart announces nothing twice.
+        Of what may have been announced before our time only that is repeated which the objects do not show,
+        or came to show so lately that its event may have been lost; so a restart announces nothing twice.
         """
         inherited = news.found_earlier and group.key in self._cluster.inherited
         if news.staleness and not inherited:
@@ -113,13 +118,14 @@ class Announcer:
                     )
             case Outcome.NOT_READY if not inherited:
                 self._about(group, "NotReady", message)
-            case Outcome.UNSCHEDULABLE if not (inherited and shown_by(group) == message):
-                self._about(group, UNSCHEDULABLE, message)
+            case Outcome.UNSCHEDULABLE:
+                self._unschedulable_group(group, message, inherited=inherited)
         told = self._told[group.key] = set()
         for pod, text in unschedulable_pods(group, outcome, self._cluster):
             told.add(pod.uid)
-            if not (inherited and pod.scheduled[2] == text):
-                self._unschedulable(pod, text)
+            shown = inherited and pod.scheduled[2] == text
+            if not shown or self._lately_shown(group):
+                self._unschedulable(pod, text, maybe_told=shown)
 
     def announce_to_more(self, group: WatchedGroup, outcome: PodGroupOutcome) -> None:
         """Announce the same outcome of pods that say only now that they are of the group."""
@@ -137,16 +143,29 @@ class Announcer:
     ) -> None:
         """Announce another verdict behind the same outcome, if it was not announced before our time."""
         inherited = heard is Heard.FIRST and group.key in self._cluster.inherited
-        if outcome.outcome is Outcome.UNSCHEDULABLE and not (inherited and shown_by(group) == message):
-            self._about(group, UNSCHEDULABLE, message)
+        if outcome.outcome is Outcome.UNSCHEDULABLE:
+            self._unschedulable_group(group, message, inherited=inherited)
         elif outcome.outcome is Outcome.NOT_READY and not inherited:
             self._about(group, "NotReady", message)
 
-    def _unschedulable(self, pod: WatchedPod, text: str) -> None:
-        self._recorder.emit(_pod(pod), "Warning", UNSCHEDULABLE, text, action="Scheduling")
+    def _lately_shown(self, group: WatchedGroup) -> bool:
+        since = shown_since(group)
+        return since is not None and self._now() - since <= _BEHIND
 
-    def _about(self, group: WatchedGroup, reason: str, message: str) -> None:
-        self._recorder.emit(_group(group), "Normal", reason, message, action="Scheduling")
+    def _unschedulable_group(self, group: WatchedGroup, message: str, *, inherited: bool) -> None:
+        shown = inherited and shown_by(group) == message
+        if not shown or self._lately_shown(group):
+            self._about(group, UNSCHEDULABLE, message, maybe_told=shown)
+
+    def _unschedulable(self, pod: WatchedPod, text: str, *, maybe_told: bool = False) -> None:
+        self._recorder.emit(
+            _pod(pod), "Warning", UNSCHEDULABLE, text, action="Scheduling", maybe_told=maybe_told
+        )
+
+    def _about(self, group: WatchedGroup, reason: str, message: str, *, maybe_told: bool = False) -> None:
+        self._recorder.emit(
+            _group(group), "Normal", reason, message, action="Scheduling", maybe_told=maybe_told
+        )
 
 
 def _some(pods: Sequence[str]) -> str:

@@ -36,6 +36,15 @@ def shown_by(group: WatchedGroup) -> str:
     return group.conditions[-1].message if group.conditions else ""
 
 
+def shown_since(group: WatchedGroup) -> datetime | None:
+    """When it came to its newest condition; None if it has none, or that does not say."""
+    try:
+        since = datetime.fromisoformat(group.conditions[-1].last_transition_time or "")
+    except (IndexError, ValueError):
+        return None
+    return since if since.tzinfo else None
+
+
 def updated(
     group: WatchedGroup, outcome: PodGroupOutcome, *, message: str, now: datetime
 ) -> tuple[SchedulingCondition, ...] | None:

@@ -31,6 +31,7 @@ class FaultBook:
 
     def take(self, shard: str, update: SessionUpdate) -> set[str]:
         """Take in an update of a shard's scheduler, and tell what is new; the pod groups that it concerns."""
+        first = shard not in self._faults
         known = {} if update.full else self._faults.get(shard, {})
         before = self._faults.get(shard, {})
         self._faults[shard] = known = known | {(each.kind, each.key): each for each in update.faults}
@@ -38,7 +39,7 @@ class FaultBook:
             known.pop(cured, None)
         for fault in update.faults:
             if before.get((fault.kind, fault.key)) != fault:
-                self._tell(fault)
+                self._tell(fault, inherited=first)
         changed = {key for key, fault in (before | known).items() if before.get(key) != known.get(key)}
         self._cluster.faulty_pods = {
             fault.key: fault
@@ -54,16 +55,21 @@ class FaultBook:
         pods = map(self._cluster.pods.get, keys)
         return {pod.group for pod in pods if pod is not None and pod.group}
 
-    def _tell(self, fault: Fault) -> None:
+    def _tell(self, fault: Fault, *, inherited: bool) -> None:
+        """Tell of a fault, which a predecessor of ours may have done if it is ``inherited``."""
         resource = _RESOURCES.get(fault.kind)
         pod = self._cluster.pods.get(fault.key) if fault.kind == PODS.kind else None
-        if resource is None or (pod is not None and pod.scheduled == ("False", fault.reason, fault.message)):
-            return  # the pod shows it: we or a predecessor of ours told it before
+        if resource is None:
+            return
+        if pod is not None and pod.scheduled == ("False", fault.reason, fault.message) and not inherited:
+            return  # the pod shows it: we told it before
         namespace, _, name = fault.key.rpartition("/")
         about = ObjectReference(
             api_version=resource.api_version, kind=fault.kind, namespace=namespace, name=name, uid=fault.uid
         )
-        self._recorder.emit(about, "Warning", fault.reason, fault.message, action="Scheduling")
+        self._recorder.emit(
+            about, "Warning", fault.reason, fault.message, action="Scheduling", maybe_told=inherited
+        )
 
 
 def well_again(group: WatchedGroup, cluster: Cluster) -> Iterator[WatchedPod]:

@@ -98,6 +98,8 @@ class _Record:
     last_observed: str = ""
     queued: bool = field(default=True)
     occurrence: str = ""
+    #: Whether the event of its name that may be there is this one.
+    maybe_told: bool = False
 
 
 class EventRecorder:
@@ -140,11 +142,13 @@ class EventRecorder:
         *,
         action: str = "",
         occurrence: str = "",
+        maybe_told: bool = False,
     ) -> None:
         """Have an event written; returns at once. ``action`` defaults to the reason.
 
         ``occurrence`` tells what happened from all else that did: whoever tells of it once more, as the next
-        process does that leads, means the event that is there.
+        process does that leads, means the event that is there. So does who is not sure whether a predecessor
+        came to tell something (``maybe_told``).
         """
         now = self._clock()
         message = shortened(message, most=NOTE_BYTES)
@@ -161,6 +165,7 @@ class EventRecorder:
             _micro_now(),
             last_seen=now,
             occurrence=occurrence,
+            maybe_told=maybe_told,
         )
         if self._enqueue(record):
             self._records[key] = record
@@ -228,8 +233,10 @@ class EventRecorder:
             try:
                 await self._client.create(EVENTS, body, namespace=namespace)
             except AlreadyExists:
-                if not record.occurrence:
-                    raise
+                if not (record.occurrence or record.maybe_told):
+                    # The same befell the object before, within the hour that events are kept.
+                    body = self._body(record, again=True)
+                    await self._client.create(EVENTS, body, namespace=namespace)
             record.name, record.written_count = body["metadata"]["name"], 1
             return
         series = {"count": count, "lastObservedTime": record.last_observed}
@@ -251,10 +258,11 @@ class EventRecorder:
         if self._records.get(record.key) is record:
             del self._records[record.key]
 
-    def _body(self, record: _Record) -> dict[str, Any]:
+    def _body(self, record: _Record, *, again: bool = False) -> dict[str, Any]:
         namespace, name, _, kind, reason, message = record.key
+        suffix = token_hex(8) if again else _suffix(record)
         metadata: dict[str, Any] = {
-            "name": f"{name[:_MOST_OF_NAME].rstrip('-.')}.{_suffix(record)}",
+            "name": f"{name[:_MOST_OF_NAME].rstrip('-.')}.{suffix}",
             "namespace": _home(namespace),
         }
         if record.annotations:
@@ -273,9 +281,7 @@ class EventRecorder:
 
 
 def _suffix(record: _Record) -> str:
-    """What tells an event from others about its object: chance, or what happened."""
-    if not record.occurrence:
-        return token_hex(8)
+    """What tells an event from others about its object: what it says, and when it happened if that counts."""
     return sha256("\0".join((*record.key, record.occurrence)).encode()).hexdigest()[:16]
 
 

@@ -18,12 +18,16 @@ POD = ObjectReference(api_version="v1", kind="Pod", namespace="team", name="work
 class FakeClient:
     def __init__(self):
         self.created, self.patched, self.fail = [], [], None
+        self.names = set()
         self.seconds = 0.001
 
     async def create(self, res, body, *, namespace):
         await asyncio.sleep(self.seconds)
         if self.fail:
             raise self.fail
+        if (name := body["metadata"]["name"]) in self.names:
+            raise errors.AlreadyExists("it is there", status=409)
+        self.names.add(name)
         self.created.append((namespace, body))
 
     async def patch(self, res, name, patch, *, namespace):
@@ -99,6 +103,20 @@ async def test_after_a_long_pause_the_same_event_is_new():
         recorder.emit(POD, "Normal", "NotReady", "1 of 2 pods")
         await recorder.drain()
     assert len(client.created) == 2
+
+
+@pytest.mark.parametrize("came_to_tell", [True, False])
+async def test_what_a_predecessor_may_have_told_is_told_once(came_to_tell):
+    async with Recording() as (recorder, client):
+        if came_to_tell:
+            recorder.emit(POD, "Warning", "Unschedulable", "no room")
+            await recorder.drain()
+        successor = EventRecorder(client, controller="binder", instance="binder-2")
+        successor.emit(POD, "Warning", "Unschedulable", "no room", maybe_told=True)
+        running = asyncio.create_task(successor.run())
+        await successor.drain()
+        running.cancel()
+    assert [body["note"] for _, body in client.created] == ["no room"]
 
 
 async def test_what_is_not_repeated_is_forgotten():

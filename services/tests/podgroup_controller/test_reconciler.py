@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -77,9 +77,25 @@ class FakeApi:
 class FakeRecorder:
     def __init__(self):
         self.events = []
+        #: Those of them that are not written where they are there.
+        self.maybe_told = []
 
-    def emit(self, regarding, kind, reason, message, annotations=None, *, action="", occurrence=""):
-        self.events.append((regarding.kind, regarding.name, kind, reason, message, annotations))
+    def emit(
+        self,
+        regarding,
+        kind,
+        reason,
+        message,
+        annotations=None,
+        *,
+        action="",
+        occurrence="",
+        maybe_told=False,
+    ):
+        event = (regarding.kind, regarding.name, kind, reason, message, annotations)
+        self.events.append(event)
+        if maybe_told:
+            self.maybe_told.append(event)
 
     def reasons(self):
         return [(kind, name, reason) for kind, name, _, reason, _, _ in self.events]
@@ -88,15 +104,14 @@ class FakeRecorder:
 class World:
     """A controller among fakes."""
 
-    def __init__(self, build, **options):
+    def __init__(self, build, *, now=datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC), **options):
         self.build = build
         self.api, self.recorder, self.book = FakeApi(), FakeRecorder(), OutcomeBook()
         self.verdicts = VerdictBook()
         self.queue = WorkQueue("test")
         self.cluster = build.cluster(lambda key: self.queue.add_after(key, reconciler.SETTLING_SECONDS))
-        self.announcer = Announcer(self.cluster, self.recorder)
+        self.announcer = Announcer(self.cluster, self.recorder, now=lambda: now)
         self.faults = FaultBook(self.cluster, self.recorder)
-        now = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
         self.reconciler = Reconciler(
             self.api, self.cluster, self.book, self.verdicts, self.announcer, now=lambda: now, **options
         )
@@ -344,13 +359,24 @@ async def test_the_conditions_go_once_nothing_waits(build):
     }
 
 
-async def test_a_restart_writes_and_announces_nothing(build):
+@pytest.mark.parametrize(
+    ("passed", "maybe_told"),
+    [
+        pytest.param(timedelta(minutes=5), [], id="long after"),
+        pytest.param(
+            timedelta(seconds=5),
+            [("PodGroup", "train", "Unschedulable"), ("Pod", "worker", "Unschedulable")],
+            id="before its events may have been written",
+        ),
+    ],
+)
+async def test_a_restart_writes_nothing_and_announces_only_what_may_have_been_lost(build, passed, maybe_told):
     async with World(build) as first:
         first.group()
         first.pod()
         first.session(build.outcome(pod_messages={"team/worker": "0/3 nodes"}))
         await asyncio.sleep(5)
-    async with World(build) as second:
+    async with World(build, now=datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC) + passed) as second:
         for (kind, name), json in first.api.objects.items():
             second.api.objects[kind, name] = json
         group, pod = first.api.objects["podgroups", "train"], first.api.objects["pods", "worker"]
@@ -360,7 +386,8 @@ async def test_a_restart_writes_and_announces_nothing(build):
         second.session(build.outcome(pod_messages={"team/worker": "0/3 nodes"}), full=True)
         await asyncio.sleep(60)
     assert second.api.writes == []
-    assert second.recorder.events == []
+    assert second.recorder.reasons() == maybe_told
+    assert second.recorder.events == second.recorder.maybe_told
 
 
 async def test_a_restart_announces_what_its_predecessor_had_no_time_for(build):
@@ -980,7 +1007,7 @@ async def test_an_object_of_any_kind_that_cannot_be_taken_in_gets_one_event(buil
     assert len(world.recorder.events) == 2
 
 
-async def test_what_a_pod_shows_already_is_not_told_again_after_a_restart(build):
+async def test_what_a_pod_shows_already_is_told_after_a_restart_only_if_it_was_not(build):
     async with World(build) as world:
         world.group()
         shown = {
@@ -992,7 +1019,8 @@ async def test_what_a_pod_shows_already_is_not_told_again_after_a_restart(build)
         world.pod(conditions=[shown])
         world.session(full=True, faults=(a_fault(),))
         await asyncio.sleep(1)
-    assert world.recorder.events == []
+    assert world.recorder.reasons() == [("Pod", "worker", "InvalidObject")]
+    assert world.recorder.events == world.recorder.maybe_told
     assert world.api.written("pods/status") == []
 
 
@@ -1020,7 +1048,7 @@ async def test_only_the_scheduler_of_its_node_pool_says_that_nothing_is_wrong_wi
         world.session(full=True, **blue, faults=(replace(a_fault(message="it failed"), reason="SetAside"),))
         await asyncio.sleep(1)
         assert world.api.written("pods/status") == []
-        assert world.recorder.events == []
+        assert world.recorder.events == world.recorder.maybe_told
         world.session(**blue, cured=(("Pod", "team/worker"),))
         await asyncio.sleep(1)
     ((_, patch),) = world.api.written("pods/status")
