@@ -19,6 +19,8 @@ import yaml
 from kai.config import ACTIONS, SEARCHING
 from kai.config.arguments import ArgumentKind
 from kai.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, PluginSpec
+from kai.grouping.offline.rights import granted
+from kai.grouping.rules import known_kinds
 from kai.model.documents import load_written
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.fields import Fields, schema_of
@@ -31,8 +33,6 @@ from kai_insight.settings import InsightSettings
 from kai_node_scale_adjuster.settings import NodeScaleAdjusterSettings
 from kai_numa_placement_exporter.settings import NumaPlacementExporterSettings
 from kai_operator.settings import OperatorSettings
-from kai_pod_grouper.offline.rights import granted
-from kai_pod_grouper.rules import known_kinds
 from kai_pod_grouper.settings import PodGrouperSettings
 from kai_podgroup_controller.settings import PodGroupControllerSettings
 from kai_queue_controller.settings import QueueControllerSettings

@@ -8,11 +8,11 @@ from e2e.harness import Cluster
 from e2e.manifests import a_group, a_pod, as_yaml
 from e2e.third_party import cases, definitions
 from e2e.third_party.cases import Case
+from kai.grouping.rules import known_kinds
 from kai.kube.client import KubeClient
 from kai.kube.resources import CRDS, EVENTS, POD_GROUPS, Resource
 from kai.model import names
 from kai.model.objects import PodGroup
-from kai_pod_grouper.rules import known_kinds
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 ACCESS_REVIEWS = Resource(

@@ -18,6 +18,7 @@ import kai_pod_grouper.service
 import kai_podgroup_controller.service
 import kai_queue_controller.service
 from derived import plural
+from kai.grouping.offline import rights
 from kai.kube import resources
 from kai.kube.resources import Resource
 from kai.model.documents import load_written
@@ -25,7 +26,6 @@ from kai.operands import Grants, beyond, beyond_shard, read_config, read_grants,
 from kai.operands.facts import OPTIONAL_KINDS
 from kai_operator import kinds as operator_kinds
 from kai_operator.former_endpoints import ENDPOINTS
-from kai_pod_grouper.offline import rights
 
 SERVICES = Path(__file__).resolve().parents[2] / "services"
 ACCOUNTS = {
@@ -56,7 +56,7 @@ FOUND_OUT = {
     | {operator_kinds.CLUSTER_POLICIES},
     "kai_operator/writer.py": {kind.resource for kind in operator_kinds.KINDS},
     "kai_pod_grouper/live/cluster.py": {KARTAS},
-    "kai_pod_grouper/live/owner_cache.py": set(),  # the kinds of kai_pod_grouper.offline.rights, tested below
+    "kai_pod_grouper/live/owner_cache.py": set(),  # the kinds of kai.grouping.offline.rights, tested below
 }
 #: Where these are switched on, there are two accounts more.
 ALL_ACCOUNTS = {"global": {"clusterAutoscaling": True}, "insight": {"enabled": True}}

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
+from kai.grouping.errors import GroupingError
+from kai.grouping.offline.preview import Preview, preview
+from kai.grouping.options import GroupingOptions
+from kai.grouping.rules import known_kinds
 from kai.model import names
 from kai.model.words import counted
 from kai_cli import output
 from kai_cli.files import text_of
 from kai_cli.output import Column, Format, FormatOption
-from kai_pod_grouper.errors import GroupingError
-from kai_pod_grouper.offline.preview import Preview, preview
-from kai_pod_grouper.options import GroupingOptions
-from kai_pod_grouper.rules import known_kinds
 
 
 def group(

@@ -11,6 +11,7 @@ import msgspec
 
 from kai.answers.answer import Answer, Code, ToldChange
 from kai.answers.situation import Situation
+from kai.grouping.errors import GroupingError
 from kai.model import names
 from kai.model.faults import OutOfBounds
 from kai.model.ids import PodGroupKey
@@ -18,7 +19,6 @@ from kai.model.merge_patch import merged
 from kai.model.objects import Json
 from kai.simulate.changes import AddWorkload, ChangeRefused
 from kai_cli.submitting import submitted
-from kai_pod_grouper.errors import GroupingError
 
 #: Annotations that keep a pod from being grouped, by what an answer says of it.
 _IN_THE_WAY: Final[Mapping[Code, str]] = {

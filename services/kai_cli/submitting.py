@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from kai.grouping.offline.manifest import Manifest, read_manifest
+from kai.grouping.offline.preview import preview_of, with_pods
+from kai.grouping.options import GroupingOptions
 from kai.kube.resources import POD_GROUPS
 from kai.model import names, quantity
 from kai.model.objects import Json, Pod, PodGroup
@@ -17,9 +20,6 @@ from kai.simulate.changes import Change, ChangeRefused
 from kai.snapshot.kinds import Kind, StateParams
 from kai.snapshot.state import ClusterState
 from kai.snapshot.times import rfc3339
-from kai_pod_grouper.offline.manifest import Manifest, read_manifest
-from kai_pod_grouper.offline.preview import preview_of, with_pods
-from kai_pod_grouper.options import GroupingOptions
 
 
 @dataclass(frozen=True, slots=True)

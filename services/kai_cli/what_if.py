@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
+from kai.grouping.errors import GroupingError
 from kai.kube.errors import KubeConfigError
 from kai.model import duration
 from kai.model.faults import OutOfBounds
@@ -27,7 +28,6 @@ from kai_cli.files import text_of
 from kai_cli.output import Format, FormatOption, document, fail, say
 from kai_cli.submitting import submitted
 from kai_cli.views import what_if as views
-from kai_pod_grouper.errors import GroupingError
 
 _DEFAULT_NAMESPACE: Final = "default"
 #: As opposed to -1, which is an amount.

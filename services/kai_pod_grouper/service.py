@@ -18,12 +18,12 @@ from kai.runtime import FatalError, Host, freeze_garbage
 from kai.runtime.advertising import advertised_host
 from kai.wire.serving import CannotListen, Registration, serve
 from kai.wire.v1.assignment_pb2_grpc import add_AssignmentServiceServicer_to_server
+from kai_pod_grouper import preview_server
 from kai_pod_grouper.live.assignments import Assignments, AssignmentServicer
 from kai_pod_grouper.live.cluster import LiveCluster, Watches
 from kai_pod_grouper.live.owner_cache import OwnerCache
 from kai_pod_grouper.live.reconciler import Reconciler
 from kai_pod_grouper.live.writer import Writer
-from kai_pod_grouper.offline import preview_server
 from kai_pod_grouper.settings import PodGrouperSettings
 
 LEASE: Final = names.POD_GROUPER_LEASE

@@ -6,11 +6,11 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from kai.grouping.options import GroupingOptions
 from kai.model import flag_rules, names
 from kai.model.flag_values import OptionalListen, Selector
 from kai.runtime import Duration
 from kai.runtime.tls import TlsSettings
-from kai_pod_grouper.options import GroupingOptions
 
 
 class PodGrouperSettings(TlsSettings):

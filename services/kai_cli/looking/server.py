@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 
+from kai.grouping.errors import GroupingError
 from kai.kube.client import KubeClient
 from kai.kube.errors import Unauthorized
 from kai.runtime.health import listen_on
@@ -38,7 +39,6 @@ from kai_insight.http.problems import Problem, Trouble
 from kai_insight.http.spelling import encode
 from kai_insight.live.copies import Copies
 from kai_insight.live.live import Live
-from kai_pod_grouper.errors import GroupingError
 
 _log = structlog.get_logger(__name__)
 _HOST: Final = "127.0.0.1"

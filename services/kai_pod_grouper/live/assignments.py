@@ -15,12 +15,12 @@ from typing import Any
 
 import grpc
 
+from kai.grouping.objects.pods import Pod
 from kai.model import names
 from kai.model.ids import PodUid
 from kai.wire.assignments import HEARTBEAT_SECONDS, Assignment, AssignmentNews, encode_assignments
 from kai.wire.v1 import assignment_pb2 as pb
 from kai.wire.v1.assignment_pb2_grpc import AssignmentServiceServicer
-from kai_pod_grouper.objects.pods import Pod
 
 
 @dataclass(slots=True)

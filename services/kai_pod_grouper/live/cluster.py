@@ -11,6 +11,15 @@ from typing import Any, Final
 
 import structlog
 
+from kai.grouping import type_defaults
+from kai.grouping.cluster import KARTA_LABELS
+from kai.grouping.errors import ReadForbidden
+from kai.grouping.objects.documents import Document, ObjectRef
+from kai.grouping.objects.pods import Pod, pod_document
+from kai.grouping.type_defaults import TypeDefaults
+from kai.grouping.workloads.knative import REVISION_LABEL
+from kai.grouping.workloads.kubeflow import JOB_NAME_LABEL
+from kai.grouping.workloads.leader_worker_set import GROUP_INDEX_LABEL, NAME_LABEL
 from kai.kube import errors as kube
 from kai.kube.client import KubeClient
 from kai.kube.reflector import Reflector
@@ -18,17 +27,8 @@ from kai.kube.resources import CONFIG_MAPS, NAMESPACES, POD_GROUPS, PODS, PRIORI
 from kai.kube.store import Indexer, Store
 from kai.model import flag_values, names
 from kai.model.objects import ApiObject, Json, PodGroup, PriorityClass
-from kai_pod_grouper.errors import ReadForbidden
-from kai_pod_grouper.grouping import type_defaults
-from kai_pod_grouper.grouping.cluster import KARTA_LABELS
-from kai_pod_grouper.grouping.type_defaults import TypeDefaults
 from kai_pod_grouper.live.owner_cache import FRESH_SECONDS, IMPATIENT_SECONDS, OwnerCache
-from kai_pod_grouper.objects.documents import Document, ObjectRef
-from kai_pod_grouper.objects.pods import Pod, pod_document
 from kai_pod_grouper.settings import PodGrouperSettings
-from kai_pod_grouper.workloads.knative import REVISION_LABEL
-from kai_pod_grouper.workloads.kubeflow import JOB_NAME_LABEL
-from kai_pod_grouper.workloads.leader_worker_set import GROUP_INDEX_LABEL, NAME_LABEL
 
 #: Labels by which rules look for other pods of a workload; what is of one replica is found by two.
 _INDEXED: Final = ((REVISION_LABEL,), (JOB_NAME_LABEL,), (NAME_LABEL, GROUP_INDEX_LABEL))
@@ -173,7 +173,7 @@ class Watches:
 
 
 class LiveCluster:
-    """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`.
+    """See :class:`~kai.grouping.cluster.Cluster`.
 
     ``max_age``: how old an owner may be, in seconds; ``since``: not read before, if its size may matter.
     """
@@ -213,7 +213,7 @@ class LiveCluster:
         return seen
 
     async def get(self, ref: ObjectRef, *, fresh: bool = False) -> Document:
-        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        """See :class:`~kai.grouping.cluster.Cluster`."""
         if ref.kind == "Pod" and ref.api_version == "v1":
             pod = self._watches.pods.get(f"{ref.namespace}/{ref.name}")
             if pod is not None:
@@ -224,11 +224,11 @@ class LiveCluster:
         )
 
     async def pod_body(self, pod: Pod) -> Json:
-        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        """See :class:`~kai.grouping.cluster.Cluster`."""
         return await self._client.get(PODS, pod.metadata.name, namespace=pod.metadata.namespace)
 
     async def definitions(self, owner: Document) -> Iterable[Document]:
-        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        """See :class:`~kai.grouping.cluster.Cluster`."""
         wanted = (owner.group, owner.version, owner.kind)
         now = asyncio.get_running_loop().time()
         read_at, found = self._definitions.get(wanted, (now - 2 * FRESH_SECONDS, []))
@@ -240,25 +240,25 @@ class LiveCluster:
         return found
 
     def pods(self, namespace: str, labels: Mapping[str, str]) -> Iterable[Pod]:
-        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        """See :class:`~kai.grouping.cluster.Cluster`."""
         keys = next(keys for keys in _INDEXED if labels.keys() >= set(keys))
         found = self._watches.pods.by_index(_BY_LABEL, _index_value(namespace, keys, labels))
         return [pod for pod in found if labels.items() <= pod.labels.items()]
 
     def pod_group(self, namespace: str, name: str) -> PodGroup | None:
-        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        """See :class:`~kai.grouping.cluster.Cluster`."""
         return self._existing(f"{namespace}/{name}")
 
     def pod_groups_named_after(self, namespace: str, uid: str) -> Iterable[PodGroup]:
-        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        """See :class:`~kai.grouping.cluster.Cluster`."""
         return self._watches.pod_groups.by_index(_BY_UID, f"{namespace}/{uid}")
 
     def has_priority_class(self, name: str) -> bool:
-        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        """See :class:`~kai.grouping.cluster.Cluster`."""
         return self._watches.has_priority_class(name)
 
     def type_defaults(self) -> TypeDefaults:
-        """See :class:`~kai_pod_grouper.grouping.cluster.Cluster`."""
+        """See :class:`~kai.grouping.cluster.Cluster`."""
         return self._watches.defaults
 
     async def _read_definitions(self, wanted: tuple[str, str, str]) -> list[Document] | ReadForbidden:

@@ -12,10 +12,10 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from kai.grouping.errors import ObjectNotFound, ReadForbidden, UnknownKind
+from kai.grouping.objects.documents import Document, ObjectRef
 from kai.kube import errors as kube
 from kai.kube.client import KubeClient
-from kai_pod_grouper.errors import ObjectNotFound, ReadForbidden, UnknownKind
-from kai_pod_grouper.objects.documents import Document, ObjectRef
 
 #: Labels and annotations change by hand alone, and rarely; a change of size comes with new pods, or fewer.
 FRESH_SECONDS: Final = 60.0

@@ -13,6 +13,10 @@ from prometheus_client import CollectorRegistry, Counter
 
 from kai.advice import membership, metadata
 from kai.advice.finding import Finding
+from kai.grouping.errors import GroupingError, ObjectNotFound, OwnerReplaced
+from kai.grouping.grouper import EXTERNAL, LeftAlone, Membership, group_pod
+from kai.grouping.objects.pods import Pod
+from kai.grouping.options import GroupingOptions
 from kai.kube import errors as kube
 from kai.kube.backoff import Backoff
 from kai.kube.events import EventRecorder, ObjectReference, reference
@@ -21,15 +25,11 @@ from kai.kube.workqueue import QueueMetrics, WorkQueue
 from kai.model import names
 from kai.model.objects import PodGroup
 from kai.model.rules.gpu_groups import is_gpu_group_label
-from kai_pod_grouper.errors import GroupingError, ObjectNotFound, OwnerReplaced
-from kai_pod_grouper.grouper import EXTERNAL, LeftAlone, Membership, group_pod
 from kai_pod_grouper.live.assignments import Assignments
 from kai_pod_grouper.live.cluster import LiveCluster, Watches
 from kai_pod_grouper.live.owner_cache import IMPATIENT_SECONDS
 from kai_pod_grouper.live.told import Told
 from kai_pod_grouper.live.writer import Writer
-from kai_pod_grouper.objects.pods import Pod
-from kai_pod_grouper.options import GroupingOptions
 
 REASON: Final = "PodGrouperWarning"
 _FIRST_RETRY_SECONDS: Final = 1.0

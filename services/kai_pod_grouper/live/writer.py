@@ -9,6 +9,9 @@ from weakref import WeakValueDictionary
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
+from kai.grouping.objects.pods import Pod
+from kai.grouping.options import GroupingOptions
+from kai.grouping.upsert import body_of, pod_group_patch, pod_patch
 from kai.kube import errors as kube
 from kai.kube.client import KubeClient
 from kai.kube.endings import Endings
@@ -16,9 +19,6 @@ from kai.kube.resources import POD_GROUPS, PODS
 from kai.kube.store import Store
 from kai.model import names
 from kai.model.objects import PodGroup
-from kai_pod_grouper.grouping.upsert import body_of, pod_group_patch, pod_patch
-from kai_pod_grouper.objects.pods import Pod
-from kai_pod_grouper.options import GroupingOptions
 
 _ATTEMPTS: Final = 4
 #: Pods annotated at the same time, over all workloads.

@@ -9,6 +9,11 @@ import pytest
 
 from kai.bench.objects import a_node, a_queue, usual_priorities
 from kai.engine import Engine
+from kai.grouping.errors import GroupingError
+from kai.grouping.grouper import group_pod
+from kai.grouping.objects.pods import decode_pod
+from kai.grouping.offline.cluster import FileCluster
+from kai.grouping.options import GroupingOptions
 from kai.kube.reflector import Removed, Upserted
 from kai.model import names
 from kai.model.dra import ResourceClaim
@@ -17,11 +22,6 @@ from kai.snapshot.kinds import Kind
 from kai.snapshot.state import ClusterState
 from kai_admission.cluster_watch import NodeBook, NodeRecord
 from kai_local.apiserver.schemas import structural
-from kai_pod_grouper.errors import GroupingError
-from kai_pod_grouper.grouper import group_pod
-from kai_pod_grouper.objects.pods import decode_pod
-from kai_pod_grouper.offline.cluster import FileCluster
-from kai_pod_grouper.options import GroupingOptions
 from kai_podgroup_controller.cluster import Cluster
 from kai_podgroup_controller.facts import PodRecord
 from kai_queue_controller.queues import QueueBook

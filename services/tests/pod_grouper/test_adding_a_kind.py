@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kai_pod_grouper import rules, workloads
+from kai.grouping import rules, workloads
 
 from .test_manifests import test_a_manifest_becomes_the_pod_groups_that_its_rules_say as check
 

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from deadlines import eventually
+from kai.grouping.objects.pods import Pod, PodSpec
 from kai.kube.resources import PODS
 from kai.model import names
 from kai.model.objects import ObjectMeta
 from kai_pod_grouper.live.assignments import Assignments
-from kai_pod_grouper.objects.pods import Pod, PodSpec
 
 from .conftest import a_pod_grouper
 from .test_live import a_job, a_pod, has_members

@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadlines import patience
+from kai.grouping.errors import GroupingError, InvalidWorkload
+from kai.grouping.grouper import group_pod
+from kai.grouping.objects.pods import decode_pod
+from kai.grouping.offline.cluster import FileCluster
+from kai.grouping.offline.manifest import InvalidManifest, read_manifest
+from kai.grouping.offline.preview import Preview, preview
+from kai.grouping.options import GroupingOptions
 from kai.model import names
 from kai.runtime import SettingsError
 from kai.wire.v1 import grouping_pb2
 from kai.workloads import grove, making, parts
-from kai_pod_grouper.errors import GroupingError, InvalidWorkload
-from kai_pod_grouper.grouper import group_pod
-from kai_pod_grouper.objects.pods import decode_pod
-from kai_pod_grouper.offline import preview_server
-from kai_pod_grouper.offline.cluster import FileCluster
-from kai_pod_grouper.offline.manifest import InvalidManifest, read_manifest
-from kai_pod_grouper.offline.preview import Preview, preview
-from kai_pod_grouper.offline.preview_server import GroupingServicer
-from kai_pod_grouper.options import GroupingOptions
+from kai_pod_grouper import preview_server
+from kai_pod_grouper.preview_server import GroupingServicer
 from kai_pod_grouper.settings import PodGrouperSettings
 
 from .test_manifests import CASES

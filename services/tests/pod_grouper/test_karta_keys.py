@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from kai_pod_grouper.errors import InvalidWorkload
-from kai_pod_grouper.karta.definition import parse
-from kai_pod_grouper.objects.documents import Document
+from kai.grouping.errors import InvalidWorkload
+from kai.grouping.karta.definition import parse
+from kai.grouping.objects.documents import Document
 
 KIND = {"group": "jobs.example.com", "version": "v1", "kind": "PyFlow"}
 OWNER = Document.of_body(

@@ -9,17 +9,17 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from deadlines import eventually
+from kai.grouping.errors import UnknownKind
+from kai.grouping.grouper import group_pod
+from kai.grouping.objects.documents import ObjectRef
+from kai.grouping.objects.pods import Pod
 from kai.kube.client import KubeClient
 from kai.kube.events import EventRecorder
 from kai.kube.reflector import Upserted
 from kai.kube.resources import EVENTS, JOBS, POD_GROUPS, PODS, SERVICES
-from kai_pod_grouper.errors import UnknownKind
-from kai_pod_grouper.grouper import group_pod
 from kai_pod_grouper.live import reconciler
 from kai_pod_grouper.live.cluster import LiveCluster, Watches
 from kai_pod_grouper.live.owner_cache import FRESH_SECONDS, IMPATIENT_SECONDS, OwnerCache
-from kai_pod_grouper.objects.documents import ObjectRef
-from kai_pod_grouper.objects.pods import Pod
 from kai_pod_grouper.service import assemble
 from kai_pod_grouper.settings import PodGrouperSettings
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kai.grouping.offline.manifest import read_manifest
+from kai.grouping.offline.preview import preview
+from kai.grouping.options import GroupingOptions
+from kai.grouping.rules import known_kinds
 from kai.model.documents import load_written
-from kai_pod_grouper.offline.manifest import read_manifest
-from kai_pod_grouper.offline.preview import preview
-from kai_pod_grouper.options import GroupingOptions
-from kai_pod_grouper.rules import known_kinds
 
 DATA = Path(__file__).parent / "data"
 CASES = [

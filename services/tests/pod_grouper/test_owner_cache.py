@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from kai.grouping.objects.documents import ObjectRef
 from kai.kube.resources import JOBS
 from kai_pod_grouper.live import owner_cache
 from kai_pod_grouper.live.owner_cache import FRESH_SECONDS, OwnerCache
-from kai_pod_grouper.objects.documents import ObjectRef
 
 pytestmark = pytest.mark.looptime
 

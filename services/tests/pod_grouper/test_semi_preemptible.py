@@ -6,9 +6,9 @@ Each case is a workload before and after, as its operator leaves it, and the gro
 import pytest
 import yaml
 
+from kai.grouping.offline.preview import preview
+from kai.grouping.options import GroupingOptions
 from kai.model import names
-from kai_pod_grouper.offline.preview import preview
-from kai_pod_grouper.options import GroupingOptions
 
 SEMI = {names.PREEMPTIBILITY_LABEL: "semi-preemptible"}
 LWS, KUBEFLOW = "leaderworkerset.sigs.k8s.io", "training.kubeflow.org"

@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kai_pod_grouper.grouping.default_rule import top_owner_metadata
-from kai_pod_grouper.objects.documents import Document
+from kai.grouping.default_rule import top_owner_metadata
+from kai.grouping.objects.documents import Document
 
 WORDS = ["yes", "NO", "On", "off", "True", "false", "null", "~", "y", "n", "1e3", "0x1f", "12", "1.5", ".inf"]
 DATES = ["2026-11-22", "2026-11-22t10-00", "12e45678-1234-1234-1234-123456789012"]

@@ -1,5 +1,0 @@
-"""Grouping of kinds that no code knows, by definitions that the cluster has (``run.ai/v1alpha1``)."""
-
-from kai_pod_grouper.karta.rule import group
-
-__all__ = ["group"]
