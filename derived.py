@@ -22,6 +22,7 @@ from kai.config.plugin_table import DEFAULT_PLUGINS, PLUGINS, PluginSpec
 from kai.grouping.offline.rights import granted
 from kai.grouping.rules import known_kinds
 from kai.model.documents import load_written
+from kai.model.plurals import plural
 from kai.operands.spec.config import ConfigSpec
 from kai.operands.spec.fields import Fields, schema_of
 from kai.operands.spec.flags import may_be_added
@@ -75,14 +76,6 @@ _PROCESSES: Final[dict[str, type[ServiceSettings]]] = {
     "queueController": QueueControllerSettings,
     "scheduler": SchedulerSettings,
 }
-
-
-def plural(kind: str) -> str:
-    """The resource of a kind, as API servers name it."""
-    name = kind.lower()
-    if name.endswith("s"):
-        return f"{name}es"
-    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
 # --- pages -------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from e2e.harness import Cluster
-from e2e.manifests import a_group, a_pod, as_yaml
+from e2e.manifests import a_group, a_pod, a_template, as_yaml
+from e2e.test_queues import kubectl
 from e2e.third_party import cases, definitions
 from e2e.third_party.cases import Case
 from kai.grouping.rules import known_kinds
@@ -158,6 +159,41 @@ async def test_a_knative_revision_whose_pods_were_grouped_alone_goes_on_so(clust
     assert {pod.annotations[names.POD_GROUP_ANNOTATION] for pod in pods} == {
         f"pg-{pod.metadata.name}-{pod.metadata.uid}" for pod in pods
     }
+
+
+def a_pytorch_job(namespace, queue, *, workers):
+    template = a_template(queue, gpus=8)
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train", "namespace": namespace, "labels": {names.QUEUE_LABEL: queue}},
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": workers, "template": template}}},
+    }
+
+
+async def test_a_gang_that_the_cluster_never_had_room_for_is_told_to_its_author(
+    cluster, queue, namespace, kinds
+):
+    leaf = await queue()
+    fits = a_pytorch_job(namespace, leaf, workers=1)
+    assert kubectl(cluster, "apply", "-f", "-", stdin=as_yaml(fits))[1] == ""
+    too_large = a_pytorch_job(namespace, leaf, workers=999)
+    made, warned = kubectl(cluster, "apply", "-f", "-", stdin=as_yaml(too_large))
+    assert "pytorchjob.kubeflow.org/train configured" in made
+    assert f"Warning: pytorchjob {namespace}/train: 999 pods that start together ask for 7992 " in warned
+    assert "[GangTooLarge]" in warned
+
+
+async def test_a_status_that_an_operator_writes_is_told_nothing(cluster, queue, namespace, kinds):
+    job = a_pytorch_job(namespace, "no-such-queue", workers=1)
+    _, warned = kubectl(cluster, "apply", "-f", "-", stdin=as_yaml(job))
+    assert 'queue "no-such-queue" does not exist' in warned
+    patch = '{"status": {"conditions": []}}'
+    patched, warned = kubectl(
+        cluster, "patch", "pytorchjob", "train", "-n", namespace, "--type=merge", "-p", patch
+    )
+    assert "train patched" in patched
+    assert warned == ""
 
 
 def test_every_kind_that_we_know_of_others_has_a_case():

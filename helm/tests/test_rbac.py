@@ -17,11 +17,11 @@ import kai_operator.service
 import kai_pod_grouper.service
 import kai_podgroup_controller.service
 import kai_queue_controller.service
-from derived import plural
 from kai.grouping.offline import rights
 from kai.kube import resources
 from kai.kube.resources import Resource
 from kai.model.documents import load_written
+from kai.model.plurals import plural
 from kai.operands import Grants, beyond, beyond_shard, read_config, read_grants, read_shard
 from kai.operands.facts import OPTIONAL_KINDS
 from kai_operator import kinds as operator_kinds

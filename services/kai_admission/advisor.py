@@ -42,7 +42,7 @@ def advisor(facts: Callable[[], Facts], is_missing: IsMissing, renewed: Renewed)
             refused, kept = await judge(request, known)
             if refused:
                 return AdmissionResponse(allowed=False, message="; ".join(refused))
-            where, found = findings(request.kind.kind, request.object, request.namespace, known)
+            where, found = await findings(request.kind.kind, request.object, request.namespace, known)
             told = list(islice(dict.fromkeys(found), _MOST))
         except msgspec.ValidationError:
             return AdmissionResponse()  # who refuses it says why

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kai.advice import pod_groups, queues, templates, topologies, workloads
+from kai.advice import operators, pod_groups, queues, templates, topologies, workloads
 from kai.advice.facts import Facts
 from kai.advice.finding import Finding
 from kai.model.objects import Json, PodGroup, Queue, Topology
 
 
-def findings(kind: str, body: Json, namespace: str, facts: Facts) -> tuple[str, Iterator[Finding]]:
+async def findings(kind: str, body: Json, namespace: str, facts: Facts) -> tuple[str, Iterator[Finding]]:
     """How to call the object, and what is wrong with it.
 
     Raises:
@@ -32,5 +32,7 @@ def findings(kind: str, body: Json, namespace: str, facts: Facts) -> tuple[str, 
         case _ if kind in templates.KINDS:
             workload = templates.workload_of(kind, body, namespace)
             return workload.where, workloads.findings(workload, facts)
+        case _ if operators.is_known(kind, body):
+            return await operators.findings(kind, body, namespace, facts)
         case _:
             return kind, iter(())

@@ -21,7 +21,7 @@ def findings(workload: Workload, facts: Facts) -> Iterator[Finding]:
     capacity = facts.capacity
     if capacity is None or not capacity.nodes:
         return
-    wanted = _counted(requested(workload.pod), facts)
+    wanted = counted(workload.pod, facts)
     yield from _beyond_nodes(wanted, capacity)
     yield from _beyond_devices(workload.pod, capacity)
     yield from _gang(workload, wanted, capacity)
@@ -32,11 +32,12 @@ def requested(pod: Pod) -> dict[str, float]:
     return {resource: float(total) for resource, total in pod_requests(pod, _amounts).items()}
 
 
-def _counted(wanted: dict[str, float], facts: Facts) -> dict[str, float]:
-    """The part of it that nodes alone can offer: of devices of a class nobody tells how many there are.
+def counted(pod: Pod, facts: Facts) -> dict[str, float]:
+    """What a pod asks for that nodes alone can offer: of devices of a class nobody tells how many there are.
 
     While device classes are not known, any extended resource may be one of theirs.
     """
+    wanted = requested(pod)
     classes = facts.device_classes
     if classes is None:
         return {resource: value for resource, value in wanted.items() if "/" not in resource}
@@ -111,15 +112,16 @@ def _gang(workload: Workload, wanted: dict[str, float], capacity: Capacity) -> I
             f"{names.BATCH_MIN_MEMBER} is {size} but parallelism {workload.parallelism}, "
             "so there are never pods enough to begin",
         )
-    yield from beyond_cluster(size, wanted, capacity)
+    together = {resource: size * each for resource, each in wanted.items()}
+    yield from beyond_cluster(size, together, capacity)
 
 
-def beyond_cluster(size: int, wanted: dict[str, float], capacity: Capacity) -> Iterator[Finding]:
-    """A gang of so many pods, each asking for this much, where the cluster never had room for it."""
-    for resource, each in sorted({**wanted, "pods": 1.0}.items()):
+def beyond_cluster(size: int, together: dict[str, float], capacity: Capacity) -> Iterator[Finding]:
+    """A gang of so many pods that ask for this much together, where the cluster never had room for it."""
+    for resource, asking in sorted({**together, "pods": float(size)}.items()):
         had = capacity.total.get(resource, 0)
-        if each and had and size * each > had:
-            asked, known = shown(resource, size * each), shown(resource, had)
+        if had and asking > had:
+            asked, known = shown(resource, asking), shown(resource, had)
             text = f"{size} pods that start together ask for {asked}, the cluster never had more than {known}"
             yield Finding(Code.GANG_TOO_LARGE, text)
 

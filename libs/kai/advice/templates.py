@@ -28,6 +28,8 @@ class Workload:
     kind: str
     metadata: ObjectMeta
     pod: Pod
+    #: Whose labels and annotations count before those of its pods.
+    grouped_by: ObjectMeta
     #: How many pods run at the same time; None where nothing says so.
     parallelism: int | None = None
     #: Metadata in between: of the Job that a CronJob makes.
@@ -39,21 +41,14 @@ class Workload:
         return self.pod.spec
 
     @property
-    def grouped_by(self) -> ObjectMeta:
-        """Whose labels and annotations count before those of its pods.
-
-        Each run of a CronJob is grouped by its Job. Who groups may not read DaemonSets, so that each of their
-        pods is on its own.
-        """
-        if self.kind == "CronJob":
-            return self.owners[-1]
-        return self.pod.metadata if self.kind == "DaemonSet" else self.metadata
-
-    @property
     def where(self) -> str:
         """How messages call it."""
-        meta = self.metadata
-        return f"{self.kind.lower()} {meta.namespace}/{meta.name or meta.generate_name + '*'}"
+        return called(self.kind, self.metadata)
+
+
+def called(kind: str, meta: ObjectMeta) -> str:
+    """How messages call an object of a namespace."""
+    return f"{kind.lower()} {meta.namespace}/{meta.name or meta.generate_name + '*'}"
 
 
 def workload_of(kind: str, body: Json, namespace: str) -> Workload:
@@ -65,18 +60,31 @@ def workload_of(kind: str, body: Json, namespace: str) -> Workload:
     metadata = msgspec.convert(body, ApiObject).metadata
     metadata.namespace = metadata.namespace or namespace
     if kind == "Pod":
-        return Workload(kind, metadata, msgspec.convert(body, Pod))
+        return Workload(kind, metadata, msgspec.convert(body, Pod), metadata)
     path = _TEMPLATES[kind]
     parts = [_at(body, path[:depth]) for depth in range(1, len(path) + 1)]
     spec = parts[0]
     parallelism = spec.get("parallelism") if kind == "Job" else spec.get("replicas")
+    pod = msgspec.convert(parts[-1], Pod)
+    owners = tuple(msgspec.convert(part, ApiObject).metadata for part in parts[1:-2])
     return Workload(
         kind,
         metadata,
-        msgspec.convert(parts[-1], Pod),
+        pod,
+        _grouped_by(kind, metadata, pod, owners),
         parallelism if isinstance(parallelism, int) else None,
-        tuple(msgspec.convert(part, ApiObject).metadata for part in parts[1:-2]),
+        owners,
     )
+
+
+def _grouped_by(kind: str, metadata: ObjectMeta, pod: Pod, owners: tuple[ObjectMeta, ...]) -> ObjectMeta:
+    """Each run of a CronJob is grouped by its Job.
+
+    Who groups may not read DaemonSets, so that each of their pods is on its own.
+    """
+    if kind == "CronJob":
+        return owners[-1]
+    return pod.metadata if kind == "DaemonSet" else metadata
 
 
 def _at(body: Json, path: tuple[str, ...]) -> Json:

@@ -8,7 +8,7 @@ from kai.advice import membership, metadata, sizes
 from kai.advice.facts import Facts
 from kai.advice.finding import Code, Finding
 from kai.advice.spelling import is_scheduler_meant
-from kai.advice.templates import Workload, containers, limits
+from kai.advice.templates import KINDS, Workload, containers, limits
 from kai.model import names, sharing
 from kai.model.faults import OutOfBounds
 from kai.model.objects import ObjectMeta, Pod
@@ -36,8 +36,9 @@ def findings(workload: Workload, facts: Facts) -> Iterator[Finding]:
         yield from metadata.findings(
             meta.labels or {}, meta.annotations or {}, queue_label_key=facts.queue_label_key
         )
-    yield from _misplaced(workload)
-    yield from _not_passed_on(workload, facts.queue_label_key)
+    if workload.kind in KINDS:
+        yield from _misplaced(workload)
+        yield from _not_passed_on(workload, facts.queue_label_key)
     yield from _parts_of_gpus(workload.pod)
     owner, pod = workload.grouped_by.labels or {}, workload.pod.labels
     yield from membership.queue_of_workload(owner, pod, facts)
@@ -57,8 +58,12 @@ def _scheduler(workload: Workload, facts: Facts) -> Iterator[Finding]:
         yield Finding(
             Code.MISSPELT_SCHEDULER, f'schedulerName "{name}" is not known here; did you mean "{ours}"?'
         )
-    elif name in _DEFAULT_SCHEDULERS and any(
-        facts.queue_label_key in (meta.labels or {}) for meta in _metadata(workload)
+    elif (
+        workload.kind in KINDS
+        and name in _DEFAULT_SCHEDULERS
+        and any(  # operators may write it themselves
+            facts.queue_label_key in (meta.labels or {}) for meta in _metadata(workload)
+        )
     ):
         yield Finding(
             Code.OTHER_SCHEDULER,

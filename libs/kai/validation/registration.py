@@ -1,14 +1,17 @@
 """What to tell the API server about our webhooks: which objects it shall ask about, and whom."""
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kai.model import limits, names
 from kai.model.objects import Json
+from kai.model.plurals import plural
 from kai.model.rules.priorities import SEMI_PREEMPTIBLE
 from kai.validation import granted
 from kai.validation import pods as pod_rules
+from kai.workloads.making import OF_OPERATORS
 
 MUTATE_POD: Final = "/mutate--v1-pod"
 VALIDATE_POD: Final = "/validate--v1-pod"
@@ -73,6 +76,21 @@ _CHANGES_SPEC: Final[Json] = {
     "name": "changes-spec",
     "expression": (
         "oldObject == null || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec"
+    ),
+}
+
+#: What users say, of an object whose status and the like its operator writes.
+_CHANGES_WORDS: Final[Json] = {
+    "name": "changes-words",
+    "expression": " || ".join(
+        (
+            "oldObject == null",
+            *(
+                f"(has(object.{at}) ? dyn(object.{at}) : dyn(null))"
+                f" != (has(oldObject.{at}) ? dyn(oldObject.{at}) : dyn(null))"
+                for at in ("spec", "metadata.labels", "metadata.annotations")
+            ),
+        )
     ),
 }
 
@@ -326,15 +344,30 @@ def of_warnings(client_config: ClientConfig, scope: PodScope) -> Json:
     ]
     for_us = {"name": "meant-for-us", "expression": _meant_for_us(scope)}
     selectors = {**scope.selectors(), "matchConditions": [_MADE_BY_HAND, for_us]}
+    # Where these keep their pods is for their rules to know, so that all are looked at when they change.
+    selectors_of_operators = {**scope.selectors(), "matchConditions": [_MADE_BY_HAND, _CHANGES_WORDS]}
     return _configuration(
         "Validating",
         "kai-warnings",
         {**_webhook("workloads.kai.scheduler", here, *workloads, **_ADVISORY), **selectors},
         {
+            **_webhook("operators.kai.scheduler", here, *_of_operators(), **_ADVISORY),
+            **selectors_of_operators,
+        },
+        {
             **_webhook("objects.kai.scheduler", here, *ours, **_ADVISORY),
             "matchConditions": [_WRITTEN_BY_HAND],
         },
     )
+
+
+def _of_operators() -> Iterator[Json]:
+    """The kinds of which operators make pods, in all their versions; of those not installed nobody asks."""
+    kinds: defaultdict[str, list[str]] = defaultdict(list)
+    for group, kind in sorted(OF_OPERATORS):
+        kinds[group].append(plural(kind))
+    for group, plurals in kinds.items():
+        yield {**_rule(group, "*", plurals[0], "Namespaced"), "resources": plurals}
 
 
 def _meant_for_us(scope: PodScope) -> str:

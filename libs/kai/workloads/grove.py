@@ -9,7 +9,7 @@ from typing import Final
 
 from kai.model import names
 from kai.model.objects import Json
-from kai.workloads.parts import MOST_MADE, Maker, at, count, listed, numbers, owned, pod
+from kai.workloads.parts import MOST_MADE, Maker, TooMany, at, count, listed, numbers, owned, pod
 
 _GROVE: Final = "grove.io/v1alpha1"
 _GANGS: Final = "scheduler.grove.io/v1alpha1"
@@ -27,13 +27,10 @@ class _Clique:
     def spec(self) -> Json:
         return at(self.template, "spec")
 
-    def pods(self) -> Iterator[str]:
-        """Names: numbers stand for what Kubernetes draws."""
-        return _pods_of(self.name, self.spec)
 
-
-def _pods_of(name: str, spec: Json) -> Iterator[str]:
-    return (f"{name}-{number}" for number in range(count(spec, "replicas")))
+def _pod_name(clique: str, number: int) -> str:
+    """The number stands for what Kubernetes draws."""
+    return f"{clique}-{number}"
 
 
 # --- sets --------------------------------------------------------------------------------------------
@@ -63,47 +60,54 @@ def _clique_set(owner: Json) -> Iterator[Json]:
 def _gangs(template: Json, replica: str) -> Iterator[tuple[str, list[_Clique]]]:
     """First all that is needed, then a gang for each replica of a scaling group beyond its least."""
     templates = {str(each.get("name", "")): each for each in listed(template, "cliques")}
-    groups = listed(template, "podCliqueScalingGroups")
-    grouped = {name for group in groups for name in _members(group, templates)}
+    groups = [(group, _members(group, templates)) for group in listed(template, "podCliqueScalingGroups")]
+    grouped = {name for _, members in groups for name in members}
     needed = (
         clique
-        for group in groups
-        for number in range(min(count(group, "minAvailable"), count(group, "replicas")))
-        for clique in _of_group(group, templates, replica, number)
+        for group, members in groups
+        if members
+        for number in numbers(min(count(group, "minAvailable"), count(group, "replicas")))
+        for clique in _of_group(group, members, replica, number)
     )
     base = [_Clique(f"{replica}-{name}", each) for name, each in templates.items() if name not in grouped]
     yield replica, base + list(islice(needed, MOST_MADE + 1))
-    for group in groups:
+    for group, members in groups:
         least = count(group, "minAvailable")
         for beyond, number in enumerate(range(least, count(group, "replicas"))):
             name = f"{replica}-{group.get('name', '')}-{beyond}"
-            yield name, list(_of_group(group, templates, replica, number))
+            yield name, list(_of_group(group, members, replica, number))
 
 
-def _members(group: Json, templates: Json) -> list[str]:
+def _members(group: Json, templates: Json) -> Json:
+    """The templates of the cliques that a scaling group has, by name."""
     found = group.get("cliqueNames")
-    return (
-        [each for each in found if isinstance(each, str) and each in templates]
-        if isinstance(found, list)
-        else []
-    )
+    said = found if isinstance(found, list) else []
+    return {each: templates[each] for each in said if isinstance(each, str) and each in templates}
 
 
-def _of_group(group: Json, templates: Json, replica: str, number: int) -> Iterator[_Clique]:
-    for name in _members(group, templates):
-        yield _Clique(f"{replica}-{group.get('name', '')}-{number}-{name}", templates[name])
+def _of_group(group: Json, members: Json, replica: str, number: int) -> Iterator[_Clique]:
+    for name, template in members.items():
+        yield _Clique(f"{replica}-{group.get('name', '')}-{number}-{name}", template)
 
 
 def _gang(owner: Json, name: str, cliques: list[_Clique]) -> Json:
-    """Of more pods than can be made it names some: nobody gets to see it."""
+    """It names all its pods.
+
+    Raises:
+        TooMany: there are more than can be made.
+    """
     namespace, parts, left = owner["metadata"]["namespace"], [], MOST_MADE
     for clique in cliques:
-        pods = list(islice(clique.pods(), left))
-        left -= len(pods)
+        pods = count(clique.spec, "replicas")
+        left -= pods
+        if left < 0:
+            raise TooMany
         part = {
             "name": clique.name,
-            "minReplicas": count(clique.spec, "minAvailable", default=count(clique.spec, "replicas")),
-            "podReferences": [{"namespace": namespace, "name": pod} for pod in pods],
+            "minReplicas": count(clique.spec, "minAvailable", default=pods),
+            "podReferences": [
+                {"namespace": namespace, "name": _pod_name(clique.name, number)} for number in range(pods)
+            ],
         }
         parts.append(part)
     spec = {"podgroups": [part for part in parts if part["minReplicas"]]}
@@ -121,7 +125,7 @@ def _clique(clique: Json) -> Iterator[Json]:
     meta, spec = clique["metadata"], at(clique, "spec")
     template = {"metadata": meta, "spec": at(spec, "podSpec")}
     for number in numbers(count(spec, "replicas")):
-        yield pod(clique, template, f"{meta['name']}-{number}")
+        yield pod(clique, template, _pod_name(meta["name"], number))
 
 
 # --- graphs ------------------------------------------------------------------------------------------

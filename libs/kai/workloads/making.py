@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from kai.workloads import (
     tekton,
     trainer,
 )
-from kai.workloads.parts import MOST_MADE, Maker, TooMany
+from kai.workloads.parts import MOST_MADE, Maker, TooMany, listed
 from kai.workloads.references import filled
 
 #: Who makes what, by API group and kind.
@@ -38,6 +39,10 @@ MAKERS: Final[dict[tuple[str, str], Maker]] = {
     **tekton.MAKERS,
     **others.MAKERS,
 }
+#: Of these the kinds that Kubernetes does not bring along, by API group.
+OF_OPERATORS: Final = MAKERS.keys() - kubernetes.MAKERS.keys()
+#: So many of them are kept for who asks about them by name, as of the gangs that pods are in.
+_MOST_BESIDE: Final = 100
 _CLUSTER_SCOPED: Final = (
     "PriorityClass",
     "Karta",
@@ -58,6 +63,18 @@ _CLUSTER_SCOPED: Final = (
     "ClusterTrainingRuntime",
     "ClusterWorkflowTemplate",
 )
+
+
+@dataclass(slots=True)
+class Sort:
+    """The pods of one template: the first of them, and how many there are."""
+
+    pod: Json
+    #: What it is made by, the object that a user writes first.
+    makers: tuple[Json, ...]
+    #: What is made of that object as well and makes nothing itself, a few of them.
+    beside: list[Json]
+    count: int = 1
 
 
 class TooManyPods(ValueError):
@@ -98,6 +115,51 @@ def children_of(body: Json) -> list[Json]:
     return _bounded(body, _children(body), most=MOST_MADE)
 
 
+def sorts(body: Json, *, namespace: str, most: int) -> list[Sort]:
+    """The pods that would come of an object, by template: few, however many pods there are.
+
+    Raises:
+        TooManyPods: they are more than ``most``, or than can be made; what they are made by counts as well.
+    """
+    top = _as_served(body, namespace)
+    if not _is_sound(top):
+        return []
+    top = amended(top)
+    try:
+        return _sorted(_made(top, (top,)), most)
+    except TooMany:
+        raise _too_many(top, most) from None
+
+
+def _sorted(made: Iterable[tuple[Json, tuple[Json, ...]]], most: int) -> list[Sort]:
+    found: dict[int, Sort] = {}
+    beside: list[Json] = []
+    seen = 0
+    for child, makers in made:
+        seen += _size(child)
+        if seen > most:
+            raise TooMany
+        if child["kind"] != "Pod":
+            if maker_of(child) is None and len(beside) < _MOST_BESIDE:
+                beside.append(child)
+            continue
+        # All pods of a template have its very list of containers, which is kept as long as the pod is.
+        template = id(child["spec"].get("containers"))
+        if template in found:
+            found[template].count += 1
+        else:
+            pod = _requesting(_named(child, child["metadata"]["namespace"]))
+            found[template] = Sort(pod, makers, beside)
+    return list(found.values())
+
+
+def _size(child: Json) -> int:
+    """In pods, by what it costs to make it. A gang of Grove's names its pods."""
+    if child["kind"] == "Pod":
+        return 1
+    return 4 + sum(len(listed(part, "podReferences")) for part in listed(child, "spec", "podgroups"))
+
+
 def amended(body: Json) -> Json:
     """With what an operator writes to an object before anything comes of it; else the object itself."""
     is_ray = maker_of(body) is not None and body["kind"] in ("RayJob", "RayService")
@@ -119,17 +181,20 @@ def maker_of(body: Json) -> Maker | None:
 
 def _bounded(body: Json, made: Iterator[Json], *, most: int) -> list[Json]:
     """Those that say what they are to be; of the others there may not be more either."""
-    refused = TooManyPods(
-        f"{body['kind']} {body['metadata']['name']}: with it there are more than {MOST_MADE:,} pods and "
-        "other objects; ask for fewer replicas"
-    )
     try:
         found = list(islice(made, most + 1))
     except TooMany:
-        raise refused from None
+        raise _too_many(body) from None
     if len(found) > most:
-        raise refused
+        raise _too_many(body)
     return [child for child in found if child["spec"]]
+
+
+def _too_many(body: Json, most: int = MOST_MADE) -> TooManyPods:
+    return TooManyPods(
+        f"{body['kind']} {body['metadata']['name']}: with it there are more than {most:,} pods and "
+        "other objects; ask for fewer replicas"
+    )
 
 
 def _below(body: Json) -> Iterator[Json]:
@@ -139,6 +204,16 @@ def _below(body: Json) -> Iterator[Json]:
         yield _requesting(child) if child["kind"] == "Pod" else child
         if child["spec"]:
             yield from _below(child)
+
+
+def _made(maker: Json, makers: tuple[Json, ...]) -> Iterator[tuple[Json, tuple[Json, ...]]]:
+    """What is made of an object and of that, each with its makers; pods have no uid yet."""
+    for child in _children(maker):
+        is_pod = child["kind"] == "Pod"
+        below = child if is_pod else _named(child, child["metadata"]["namespace"])
+        yield below, makers
+        if child["spec"] and not is_pod:
+            yield from _made(below, (*makers, below))
 
 
 def _children(body: Json) -> Iterator[Json]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from kai.kube.resources import Resource
 from kai.model import spelling
+from kai.model.plurals import plural
 from kai.workloads.making import MAKERS
 from kai_local.errors import ClusterError
 
@@ -23,7 +24,7 @@ class Served:
     @property
     def plural(self) -> str:
         """As paths have it."""
-        return f"{self.kind.lower()}s"
+        return plural(self.kind)
 
     @property
     def resource(self) -> Resource:

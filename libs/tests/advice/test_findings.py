@@ -1,5 +1,6 @@
 """What each kind of mistake is told as, and that what is in order is told nothing."""
 
+import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -119,7 +120,7 @@ def a_topology(*labels):
 
 
 def told(body, facts=FACTS):
-    where, found = findings(body["kind"], body, "ns", facts)
+    where, found = asyncio.run(findings(body["kind"], body, "ns", facts))
     return [(each.code, each.about(where)) for each in found]
 
 

@@ -3,13 +3,14 @@
 What groups become of that is in the cases of the pod-grouper (``data/templates.yaml``).
 """
 
+import copy
 import hashlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kai.workloads.making import MAKERS, MOST_MADE, TooManyPods, completed
+from kai.workloads.making import MAKERS, MOST_MADE, TooManyPods, completed, sorts
 from kai.workloads.parts import TooMany
 
 TEMPLATE = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 2}}}]}}
@@ -208,3 +209,58 @@ def test_whatever_a_file_says_something_comes_of_it_and_nothing_is_lost(kind, sp
     found = completed([body, {**body, "metadata": meta}], namespace="n")
     assert [each["kind"] for each in found[:2]] == [name, name]
     assert all(each["spec"] for each in found[2:])
+
+
+def a_role(template, replicas):
+    return {"replicas": replicas, "template": template}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        of_very_many(
+            "kubeflow.org/v1",
+            "TFJob",
+            tfReplicaSpecs={"PS": a_role(TEMPLATE, 2), "Worker": a_role(copy.deepcopy(TEMPLATE), 5)},
+        ),
+        of_very_many(
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            replicatedJobs=[
+                {"name": "w", "replicas": 3, "template": {"spec": {"parallelism": 2, "template": TEMPLATE}}}
+            ],
+        ),
+        of_very_many(
+            "leaderworkerset.x-k8s.io/v1",
+            "LeaderWorkerSet",
+            replicas=3,
+            leaderWorkerTemplate={
+                "size": 4,
+                "leaderTemplate": copy.deepcopy(TEMPLATE),
+                "workerTemplate": TEMPLATE,
+            },
+        ),
+        of_very_many("apps/v1", "Deployment", replicas=4, template=TEMPLATE),
+    ],
+    ids=lambda body: body["kind"],
+)
+def test_pods_of_a_template_are_counted_and_the_first_of_them_shown_as_it_would_be(body):
+    whole = completed([body], namespace="team")
+    pods = [each for each in whole if each["kind"] == "Pod"]
+    found = sorts(body, namespace="team", most=MOST_MADE)
+    assert sum(sort.count for sort in found) == len(pods)
+    for sort in found:
+        assert sort.pod in pods
+        assert all(maker in whole for maker in sort.makers)
+    assert len(found) == len({id(sort.pod["spec"]) for sort in found}) <= 2
+
+
+def test_more_pods_than_one_wants_to_count_are_refused():
+    assert [sort.count for sort in sorts(a_job(parallelism=100), namespace="team", most=100)] == [100]
+    with pytest.raises(TooManyPods, match="more than 100 pods"):
+        sorts(a_job(parallelism=101), namespace="team", most=100)
+
+
+@pytest.mark.parametrize("body", [{}, {"metadata": None}, {"metadata": {}}, {"kind": "Job", "metadata": []}])
+def test_what_has_no_name_makes_nothing(body):
+    assert sorts(body, namespace="team", most=100) == []

@@ -16,7 +16,7 @@ from kai.validation.registration import (
     WARN,
 )
 
-from .values import GVKS, NUMBERS, TEXTS, Maker, nested
+from .values import GVKS, NUMBERS, OF_OPERATORS, TEXTS, Maker, nested
 
 KINDS = {
     MUTATE_POD: ("Pod",),
@@ -26,7 +26,7 @@ KINDS = {
     VALIDATE_POD_GROUP: ("PodGroup",),
     WARN: (
         "Pod", "Job", "CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "PodGroup", "Queue",
-        "Topology",
+        "Topology", *OF_OPERATORS,
     ),
 }  # fmt: skip
 
@@ -77,7 +77,7 @@ def case(seed: int, number: int) -> Case:
 
 
 def _review(chance: random.Random, maker: Maker, kind: str, obj: Any) -> Any:
-    group, version = GVKS[kind]
+    group, version = GVKS.get(kind) or OF_OPERATORS[kind]
     operation = chance.choice(
         ("CREATE", "CREATE", "CREATE", "UPDATE", "UPDATE", "DELETE", "CONNECT", "", "PATCH", "create")
     )

@@ -16,10 +16,10 @@ import jsonpatch
 import msgspec
 import pytest
 
-from derived import plural
 from kai.advice.facts import Capacity, Facts
 from kai.kube.errors import TransportError
 from kai.model.objects import Queue
+from kai.model.plurals import plural
 from kai.runtime import certificates
 from kai.runtime.webhook import WebhookServer
 from kai.tls import CertificateFiles

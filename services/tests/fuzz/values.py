@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kai.model.documents import load_written
+from kai.workloads.making import OF_OPERATORS as OF_OPERATORS_BY_GROUP
 from kai_local.apiserver.schemas.schema import Node, builtin, structural
 
 CRDS = Path(__file__).resolve().parents[3] / "helm" / "kai-scheduler" / "crds"
@@ -107,6 +108,80 @@ GVKS = {
     "PodGroup": ("scheduling.run.ai", "v2alpha2"),
     "Topology": ("kai.scheduler", "v1alpha1"),
 }
+#: Kinds of operators, of which nobody has a schema here.
+OF_OPERATORS = {kind: (group, "v1") for group, kind in sorted(OF_OPERATORS_BY_GROUP)}
+_TEMPLATE, _COUNT, _TEXT = "template", "count", "text"
+_ROLE = {"replicas": _COUNT, "template": _TEMPLATE}
+_POLICY = {"suspend": _TEXT, "schedulingPolicy": {"minAvailable": _COUNT}}
+_RAY = {
+    "suspend": _TEXT,
+    "headGroupSpec": {"template": _TEMPLATE},
+    "workerGroupSpecs": [
+        {"groupName": _TEXT, "minReplicas": _COUNT, "numOfHosts": _COUNT, "suspend": _TEXT, **_ROLE}
+    ],
+}
+_JOB = {"parallelism": _COUNT, "completions": _COUNT, "suspend": _TEXT, "template": _TEMPLATE}
+_CLIQUES = {
+    "replicas": _COUNT,
+    "template": {
+        "priorityClassName": _TEXT,
+        "cliques": [
+            {"name": "a", "spec": {"replicas": _COUNT, "minAvailable": _COUNT, "podSpec": {"containers": []}}}
+        ],
+        "podCliqueScalingGroups": [
+            {"name": _TEXT, "cliqueNames": ["a"], "replicas": _COUNT, "minAvailable": _COUNT}
+        ],
+    },
+}
+#: What they say, where they say it.
+_SHAPES: Json = {
+    "JAXJob": {"jaxReplicaSpecs": {"Worker": _ROLE}, "runPolicy": _POLICY},
+    "JobSet": {
+        "startupPolicy": {"startupPolicyOrder": "InOrder"},
+        "replicatedJobs": [{"name": _TEXT, "replicas": _COUNT, "template": {"spec": _JOB}}],
+    },
+    "LeaderWorkerSet": {
+        "replicas": _COUNT,
+        "startupPolicy": "LeaderReady",
+        "leaderWorkerTemplate": {
+            "size": _COUNT,
+            "leaderTemplate": _TEMPLATE,
+            "workerTemplate": _TEMPLATE,
+            "subGroupPolicy": {"subGroupSize": _COUNT},
+        },
+    },
+    "MPIJob": {
+        "mpiReplicaSpecs": {"Launcher": _ROLE, "Worker": _ROLE},
+        "launcherCreationPolicy": "WaitForWorkersReady",
+    },
+    "PodCliqueSet": _CLIQUES,
+    "PodGangSet": _CLIQUES,
+    "PyTorchJob": {
+        "pytorchReplicaSpecs": {"Master": _ROLE, "Worker": _ROLE},
+        "elasticPolicy": {"minReplicas": _COUNT},
+        "runPolicy": _POLICY,
+    },
+    "RayCluster": _RAY,
+    "RayJob": {"rayClusterSpec": _RAY},
+    "RayService": {"rayClusterConfig": _RAY},
+    "SeldonDeployment": {"predictors": [{"replicas": _COUNT, "componentSpecs": [_TEMPLATE]}]},
+    "TFJob": {"tfReplicaSpecs": {"PS": _ROLE, "Worker": _ROLE}, "runPolicy": _POLICY},
+    "XGBoostJob": {"xgbReplicaSpecs": {"Master": _ROLE, "Worker": _ROLE}},
+    "DynamoGraphDeployment": {
+        "services": {
+            "Decode": {
+                "replicas": _COUNT,
+                "multinode": {"nodeCount": _COUNT},
+                "resources": {"limits": {"gpu": _COUNT, "custom": {"a": _COUNT}}},
+                "extraPodSpec": {"mainContainer": {"image": _TEXT}, "containers": []},
+            }
+        }
+    },
+    "Workflow": {"entrypoint": "a", "templates": [{"name": "a", "container": {"image": _TEXT}}]},
+    "TaskRun": {"taskSpec": {"steps": [{"name": _TEXT, "image": _TEXT}]}, "podTemplate": _TEMPLATE},
+    "PipelineRun": {"pipelineSpec": {"tasks": [{"name": _TEXT, "taskSpec": {"steps": [{"image": _TEXT}]}}]}},
+}
+_COUNTS = (0, 1, 2, 2, 3, 8, 60, 999, 5001, 20_001, 2**31, -1, "2", None)
 CUSTOM = {
     "Queue": "queues.scheduling.run.ai",
     "PodGroup": "podgroups.scheduling.run.ai",
@@ -115,7 +190,7 @@ CUSTOM = {
 
 
 def api_version(kind: str) -> str:
-    group, version = GVKS[kind]
+    group, version = GVKS.get(kind) or OF_OPERATORS[kind]
     return f"{group}/{version}" if group else version
 
 
@@ -220,7 +295,10 @@ class Maker:
     def object(self, kind: str) -> Json:
         """An object that its schema admits, of a kind that we look at, mostly one of ours."""
         chance = self.chance
-        body = self.of(SCHEMAS[kind])
+        if kind in OF_OPERATORS:
+            body = {"spec": self.of_operators(_SHAPES.get(kind, {"template": _TEMPLATE}))}
+        else:
+            body = self.of(SCHEMAS[kind])
         body["apiVersion"], body["kind"] = api_version(kind), kind
         metadata = body.get("metadata")
         body["metadata"] = metadata = metadata if isinstance(metadata, dict) else {}
@@ -236,6 +314,23 @@ class Maker:
         if chance.random() < 0.85:
             self._make_ours(kind, body)
         return body
+
+    def of_operators(self, shape: Json) -> Json:
+        """What may stand in the spec of an object of theirs: most of the fields, lists of any length."""
+        chance = self.chance
+        match shape:
+            case "template":
+                pod = self.object("Pod")
+                return {"metadata": pod["metadata"], "spec": pod.get("spec", {})}
+            case "count":
+                return chance.choice(_COUNTS)
+            case "text":
+                return chance.choice(("a", "b", True, False, chance.choice(TEXTS[:20])))
+            case dict():
+                return {key: self.of_operators(each) for key, each in shape.items() if chance.random() < 0.85}
+            case [one]:
+                return [self.of_operators(one) for _ in range(chance.choice((0, 1, 1, 2, 3, 40)))]
+        return shape
 
     def _make_ours(self, kind: str, body: Json) -> None:
         chance = self.chance
