@@ -36,6 +36,12 @@ def listed(body: Json, *path: str) -> list[Json]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
+def text(fields: Json, name: str) -> str:
+    """A name or the like; empty where there is none."""
+    found = fields.get(name)
+    return found if isinstance(found, str) else ""
+
+
 def count(fields: Json, name: str, *, default: int = 1) -> int:
     """A number of pods or replicas as an API server leaves it, never negative.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, listed, owned, pod
+from kai.workloads.parts import Maker, at, listed, owned, pod, text
 
 _PREFIX: Final = "tekton.dev/"
 #: Runs that nobody carries out, or not yet.
@@ -48,10 +48,10 @@ def _pipeline_run(run: Json) -> Iterator[Json]:
     if spec.get("status") in _STOPPED:
         return
     usual = at(spec, "taskRunTemplate", "podTemplate") or at(spec, "podTemplate")
-    own = {each.get("pipelineTaskName"): each for each in listed(spec, "taskRunSpecs")}
+    own = {text(each, "pipelineTaskName"): each for each in listed(spec, "taskRunSpecs")}
     pipeline = at(spec, "pipelineSpec")
     for task in [*listed(pipeline, "tasks"), *listed(pipeline, "finally")]:
-        said = own.get(task.get("name"), {})
+        said = own.get(text(task, "name"), {})
         taken = {
             "taskSpec": at(task, "taskSpec"),
             "podTemplate": {**usual, **at(said, "podTemplate")},

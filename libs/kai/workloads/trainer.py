@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, count, listed, owned
+from kai.workloads.parts import Maker, at, count, listed, owned, text
 
 _STEP: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
 #: What a patch of the pods does not say.
@@ -67,8 +67,8 @@ def _patches(spec: Json, part: Json) -> Json:
     """What the job says of the pods of this part, or of all."""
     found: Json = {}
     for patch in listed(spec, "podTemplateOverrides"):
-        targets = {each.get("name") for each in listed(patch, "targetJobs")}
-        if not targets or part.get("name") in targets:
+        targets = {text(each, "name") for each in listed(patch, "targetJobs")}
+        if not targets or text(part, "name") in targets:
             found |= at(patch, "spec")
     return {key: value for key, value in found.items() if key not in _OF_CONTAINERS}
 

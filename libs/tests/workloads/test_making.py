@@ -211,6 +211,35 @@ def test_whatever_a_file_says_something_comes_of_it_and_nothing_is_lost(kind, sp
     assert all(each["spec"] for each in found[2:])
 
 
+@pytest.mark.parametrize("name", [{}, [], {"a": []}, 3, None], ids=str)
+@pytest.mark.parametrize(
+    ("api_version", "kind", "spec"),
+    [
+        ("tekton.dev/v1", "PipelineRun", lambda name: {"pipelineSpec": {"tasks": [{"name": name}]}}),
+        (
+            "tekton.dev/v1",
+            "PipelineRun",
+            lambda name: {
+                "taskRunSpecs": [{"pipelineTaskName": name}],
+                "pipelineSpec": {"tasks": [{"name": "a", "taskSpec": {"steps": [{"image": "x"}]}}]},
+            },
+        ),
+        (
+            "trainer.kubeflow.org/v1alpha1",
+            "TrainJob",
+            lambda name: {
+                "podTemplateOverrides": [{"targetJobs": [{"name": name}]}],
+                "runtime": {"template": {"spec": {"replicatedJobs": [{"name": name}, {"name": "node"}]}}},
+            },
+        ),
+    ],
+    ids=["a task", "what is said of a task", "whom an override is for"],
+)
+def test_what_is_no_name_is_the_name_of_nobody(api_version, kind, spec, name):
+    body = of_very_many(api_version, kind, **spec(name))
+    assert completed([body], namespace="team")[0] == body
+
+
 def a_role(template, replicas):
     return {"replicas": replicas, "template": template}
 
