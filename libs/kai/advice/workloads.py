@@ -58,12 +58,8 @@ def _scheduler(workload: Workload, facts: Facts) -> Iterator[Finding]:
         yield Finding(
             Code.MISSPELT_SCHEDULER, f'schedulerName "{name}" is not known here; did you mean "{ours}"?'
         )
-    elif (
-        workload.kind in KINDS
-        and name in _DEFAULT_SCHEDULERS
-        and any(  # operators may write it themselves
-            facts.queue_label_key in (meta.labels or {}) for meta in _metadata(workload)
-        )
+    elif name in _DEFAULT_SCHEDULERS and any(
+        facts.queue_label_key in (meta.labels or {}) for meta in _metadata(workload)
     ):
         yield Finding(
             Code.OTHER_SCHEDULER,

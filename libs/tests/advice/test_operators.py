@@ -155,7 +155,6 @@ QUIET = {
     "a pod of nobody, without a queue": a_pytorch_job(
         workers=60, template=a_template(8, scheduler=""), labels={}
     ),
-    "a scheduler that its operator may write": a_pytorch_job(template=a_template(8, scheduler="")),
     "the annotation of a JobSet": a_job_set(1)
     | {"metadata": {"name": "x", "annotations": {"kai.scheduler/batch-min-member": "1"}}},
     "a suspended job": a_pytorch_job(workers=60, runPolicy={"suspend": True}),
@@ -213,6 +212,11 @@ SLIPS = {
         a_pytorch_job(template=a_template(1, scheduler="kai-schedular")),
         Code.MISSPELT_SCHEDULER,
         'schedulerName "kai-schedular" is not known here; did you mean "kai-scheduler"?',
+    ),
+    "no scheduler beside a queue": (
+        a_pytorch_job(template=a_template(8, scheduler="")),
+        Code.OTHER_SCHEDULER,
+        f"label {QUEUE} has no effect: its schedulerName is not kai-scheduler",
     ),
     "more GPUs than a node has": (
         an_object("serving.knative.dev/v1", "Service", template=a_template(9)),

@@ -21,6 +21,8 @@ from kai.workloads.references import filled
 #: that, which is more than users write.
 _MOST_OBJECTS: Final = 5_000
 _MOST_TEMPLATES: Final = 32
+#: API groups of operators that may be told to write the scheduler's name on pods (KubeRay's batch scheduler).
+_THAT_WRITE_SCHEDULERS: Final = ("ray.io",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,10 @@ async def _grouped(sort: Sort, options: GroupingOptions) -> Foreseen:
 
 
 def _scheduled(sort: Sort, options: GroupingOptions) -> Json:
-    """The pod. Some operators write themselves whose it is, if their object names a queue."""
-    said = sort.pod["spec"].get("schedulerName")
-    names_queue = any(
-        options.queue_label_key in at(each, "metadata", "labels") for each in (sort.makers[0], sort.pod)
-    )
-    if said or not names_queue:
+    """The pod, with the scheduler's name where an operator would write it if the object names a queue."""
+    top = sort.makers[0]
+    is_left_to_operator = str(top.get("apiVersion")).partition("/")[0] in _THAT_WRITE_SCHEDULERS
+    names_queue = any(options.queue_label_key in at(each, "metadata", "labels") for each in (top, sort.pod))
+    if sort.pod["spec"].get("schedulerName") or not (is_left_to_operator and names_queue):
         return sort.pod
     return {**sort.pod, "spec": {**sort.pod["spec"], "schedulerName": options.scheduler_name}}
