@@ -123,9 +123,8 @@ class Announcer:
         told = self._told[group.key] = set()
         for pod, text in unschedulable_pods(group, outcome, self._cluster):
             told.add(pod.uid)
-            shown = inherited and pod.scheduled[2] == text
-            if not shown or self._lately_shown(group):
-                self._unschedulable(pod, text, maybe_told=shown)
+            if not (inherited and pod.scheduled[2] == text) or self._lately_shown(group):
+                self._unschedulable(pod, text, maybe_told=inherited)
 
     def announce_to_more(self, group: WatchedGroup, outcome: PodGroupOutcome) -> None:
         """Announce the same outcome of pods that say only now that they are of the group."""
@@ -153,9 +152,8 @@ class Announcer:
         return since is not None and self._now() - since <= _BEHIND
 
     def _unschedulable_group(self, group: WatchedGroup, message: str, *, inherited: bool) -> None:
-        shown = inherited and shown_by(group) == message
-        if not shown or self._lately_shown(group):
-            self._about(group, UNSCHEDULABLE, message, maybe_told=shown)
+        if not (inherited and shown_by(group) == message) or self._lately_shown(group):
+            self._about(group, UNSCHEDULABLE, message, maybe_told=inherited)
 
     def _unschedulable(self, pod: WatchedPod, text: str, *, maybe_told: bool = False) -> None:
         self._recorder.emit(

@@ -41,7 +41,7 @@ MAKERS: Final[dict[tuple[str, str], Maker]] = {
 }
 #: Of these the kinds that Kubernetes does not bring along, by API group.
 OF_OPERATORS: Final = MAKERS.keys() - kubernetes.MAKERS.keys()
-#: So many of them are kept for who asks about them by name, as of the gangs that pods are in.
+#: Objects that make nothing themselves: so many are kept for who asks about them by name, as about gangs.
 _MOST_BESIDE: Final = 100
 _CLUSTER_SCOPED: Final = (
     "PriorityClass",

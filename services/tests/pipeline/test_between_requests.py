@@ -216,6 +216,56 @@ async def test_a_scheduler_that_is_killed_while_a_bind_is_under_way_is_followed_
             await all_is_right(cluster, pods)
 
 
+# --- pods that wait ----------------------------------------------------------------------------
+#: What the podgroup-controller asks for a pod that has no room: the event comes behind what it is about.
+TELLING = (
+    Request("patch", "podgroups", "status"),
+    Request("patch", "pods", "status"),
+    Request("create", "events"),
+)
+
+
+async def test_a_controller_that_is_killed_while_it_tells_why_a_pod_waits_leaves_nothing_untold(cluster):
+    await cluster.node("n1", gpus=16)
+    pods = []
+
+    async def give():
+        pod = await cluster.bare_pod(f"p{len(pods)}", gpus=17)
+        pods.append(pod["metadata"]["name"])
+
+    service = SERVICES["podgroup-controller"]
+    async with AsyncExitStack() as others:
+        for other in beside(cluster, "podgroup-controller", "pod-grouper"):
+            await others.enter_async_context(other)
+        await others.enter_async_context(cluster.pod_grouper(annotate_after=0, **FOR_EVER))
+        for request, done in itertools.product(TELLING, (False, True)):
+            async with cluster.process(service.module, *service.flags) as victim:
+                await all_is_told(cluster, pods)
+                await killed_at(cluster, victim, "podgroup-controller", request, done=done, give=give)
+        async with cluster.process(service.module, *service.flags):
+            await all_is_told(cluster, pods)
+
+
+async def all_is_told(cluster, pods):
+    """Each pod says why it waits, and an event says it once of each and of its group."""
+    expected = sorted(about for name in pods for about in (f"Pod {name}", f"PodGroup pg-{name}"))
+
+    async def said():
+        return sorted(pod["metadata"]["name"] for pod in await cluster.pods() if reason_of(pod))
+
+    async def told():
+        events = [event["regarding"] for event in await cluster.events("Unschedulable")]
+        return sorted(f"{each['kind']} {each['name'][: len('pg-p0')]}" for each in events)
+
+    await eventually(said, lambda found: found == sorted(pods), what="all pods say why they wait")
+    await eventually(told, lambda found: found == expected, what=f"{expected} are told of once each")
+
+
+def reason_of(pod):
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return next((each["message"] for each in conditions if each["type"] == "PodScheduled"), "")
+
+
 # --- pods that share ------------------------------------------------------------------------------
 async def test_a_binder_that_is_killed_at_any_request_for_a_shared_gpu_leaves_what_comes_right(
     cluster, devices

@@ -391,12 +391,18 @@ async def test_a_restart_writes_nothing_and_announces_only_what_may_have_been_lo
 
 
 async def test_a_restart_announces_what_its_predecessor_had_no_time_for(build):
+    """And what it may have told before it could show it is told under the same name."""
     async with World(build) as world:
         world.group()
         world.pod()
+        world.cluster.begin()
         world.session(build.outcome(), full=True)
         await asyncio.sleep(5)
-    assert ("PodGroup", "train", "Unschedulable") in world.recorder.reasons()
+    assert world.recorder.reasons() == [
+        ("PodGroup", "train", "Unschedulable"),
+        ("Pod", "worker", "Unschedulable"),
+    ]
+    assert world.recorder.events == world.recorder.maybe_told
 
 
 async def test_what_came_after_the_start_is_announced_even_if_the_news_is_old(build):
