@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, listed, pod
+from kai.workloads.parts import Maker, at, listed, pod, text
 
 #: Templates that are pods themselves.
 _PODS: Final = ("container", "script", "containerSet", "resource", "data")
@@ -28,7 +28,7 @@ def _workflow(workflow: Json) -> Iterator[Json]:
     for name in (begin, str(spec.get("onExit", ""))):
         for template in templates.pods(templates.named(name)):
             alone = name == begin and template is templates.named(begin)
-            suffix = f"-{template.get('name', 'step')}-{number}"
+            suffix = f"-{text(template, 'name') or 'step'}-{number}"
             number += 1
             body = {
                 "metadata": {
@@ -110,8 +110,8 @@ def _times(step: Json) -> int:
 
 
 def _number(sequence: Json, key: str, otherwise: int) -> int:
-    text = str(sequence.get(key, otherwise))
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else otherwise
+    said = str(sequence.get(key, otherwise))
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 10 else otherwise
 
 
 MAKERS: Final[dict[tuple[str, str], Maker]] = {("argoproj.io", "Workflow"): _workflow}

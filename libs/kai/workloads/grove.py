@@ -9,7 +9,7 @@ from typing import Final
 
 from kai.model import names
 from kai.model.objects import Json
-from kai.workloads.parts import MOST_MADE, Maker, TooMany, at, count, listed, numbers, owned, pod
+from kai.workloads.parts import MOST_MADE, Maker, TooMany, at, count, listed, numbers, owned, pod, text
 
 _GROVE: Final = "grove.io/v1alpha1"
 _GANGS: Final = "scheduler.grove.io/v1alpha1"
@@ -59,7 +59,7 @@ def _clique_set(owner: Json) -> Iterator[Json]:
 
 def _gangs(template: Json, replica: str) -> Iterator[tuple[str, list[_Clique]]]:
     """First all that is needed, then a gang for each replica of a scaling group beyond its least."""
-    templates = {str(each.get("name", "")): each for each in listed(template, "cliques")}
+    templates = {text(each, "name"): each for each in listed(template, "cliques")}
     groups = [(group, _members(group, templates)) for group in listed(template, "podCliqueScalingGroups")]
     grouped = {name for _, members in groups for name in members}
     needed = (
@@ -74,7 +74,7 @@ def _gangs(template: Json, replica: str) -> Iterator[tuple[str, list[_Clique]]]:
     for group, members in groups:
         least = count(group, "minAvailable")
         for beyond, number in enumerate(range(least, count(group, "replicas"))):
-            name = f"{replica}-{group.get('name', '')}-{beyond}"
+            name = f"{replica}-{text(group, 'name')}-{beyond}"
             yield name, list(_of_group(group, members, replica, number))
 
 
@@ -87,7 +87,7 @@ def _members(group: Json, templates: Json) -> Json:
 
 def _of_group(group: Json, members: Json, replica: str, number: int) -> Iterator[_Clique]:
     for name, template in members.items():
-        yield _Clique(f"{replica}-{group.get('name', '')}-{number}-{name}", template)
+        yield _Clique(f"{replica}-{text(group, 'name')}-{number}-{name}", template)
 
 
 def _gang(owner: Json, name: str, cliques: list[_Clique]) -> Json:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, count, ending, labelled, listed, numbers, owned
+from kai.workloads.parts import Maker, at, count, ending, labelled, listed, numbers, owned, text
 
 _PREFIX: Final = "jobset.sigs.k8s.io/"
 
@@ -21,7 +21,7 @@ def _job_set(job_set: Json) -> Iterator[Json]:
         for number in numbers(replicas):
             labels = {
                 f"{_PREFIX}jobset-name": name,
-                f"{_PREFIX}replicatedjob-name": str(part.get("name", "")),
+                f"{_PREFIX}replicatedjob-name": text(part, "name"),
                 f"{_PREFIX}replicatedjob-replicas": str(replicas),
                 f"{_PREFIX}job-index": str(number),
             }
@@ -31,7 +31,7 @@ def _job_set(job_set: Json) -> Iterator[Json]:
                 job_set,
                 "batch/v1",
                 "Job",
-                f"{name}-{part.get('name', '')}-{number}",
+                f"{name}-{text(part, 'name')}-{number}",
                 labels={**at(template, "metadata", "labels"), **labels},
                 annotations={**at(template, "metadata", "annotations"), **labels},
                 spec={

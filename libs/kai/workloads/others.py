@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, count, listed, numbers, owned, pod
+from kai.workloads.parts import Maker, at, count, listed, numbers, owned, pod, text
 
 
 def _runai_job(job: Json) -> Iterator[Json]:
@@ -25,7 +25,7 @@ def _seldon_deployment(owner: Json) -> Iterator[Json]:
                 owner,
                 "apps/v1",
                 "Deployment",
-                f"{owner['metadata']['name']}-{predictor.get('name', '')}-{number}",
+                f"{owner['metadata']['name']}-{text(predictor, 'name')}-{number}",
                 spec={"replicas": count(component, "replicas", default=replicas), "template": component},
             )
 

@@ -13,6 +13,7 @@ from kai.model.objects import Json
 
 #: Objects that are made of one file: more is a slip, or nothing that one looks at.
 MOST_MADE: Final = 20_000
+_LONGEST_NAME: Final = 253
 #: What is made directly of an object; what comes of that is made in turn.
 Maker = Callable[[Json], Iterator[Json]]
 
@@ -37,9 +38,9 @@ def listed(body: Json, *path: str) -> list[Json]:
 
 
 def text(fields: Json, name: str) -> str:
-    """A name or the like; empty where there is none."""
+    """A name or the like; empty where there is none, or one that is longer than names are."""
     found = fields.get(name)
-    return found if isinstance(found, str) else ""
+    return found if isinstance(found, str) and len(found) <= _LONGEST_NAME else ""
 
 
 def count(fields: Json, name: str, *, default: int = 1) -> int:

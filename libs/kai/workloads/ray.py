@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kai.model.objects import Json
-from kai.workloads.parts import Maker, at, count, listed, numbers, owned, pod
+from kai.workloads.parts import Maker, at, count, listed, numbers, owned, pod, text
 
 _STATUS: Final = {"RayJob": ("rayClusterName",), "RayService": ("pendingServiceStatus", "rayClusterName")}
 _SPEC: Final = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
@@ -20,8 +20,8 @@ def _cluster(cluster: Json) -> Iterator[Json]:
     labels = {"ray.io/cluster": name, "ray.io/group": "headgroup", "ray.io/node-type": "head"}
     yield pod(cluster, at(spec, "headGroupSpec", "template"), f"{name}-head", labels=labels)
     for index, part in enumerate(listed(spec, "workerGroupSpecs")):
-        group = part.get("groupName") or f"worker-group-{index}"
-        labels = {"ray.io/cluster": name, "ray.io/group": str(group), "ray.io/node-type": "worker"}
+        group = text(part, "groupName") or f"worker-group-{index}"
+        labels = {"ray.io/cluster": name, "ray.io/group": group, "ray.io/node-type": "worker"}
         least = count(part, "minReplicas", default=0)
         wanted = 0 if part.get("suspend") is True else max(count(part, "replicas", default=0), least)
         for number in numbers(wanted * count(part, "numOfHosts")):

@@ -22,13 +22,13 @@ def _task_run(run: Json) -> Iterator[Json]:
         return
     usual = at(task, "stepTemplate")
     steps = [
-        _container({**usual, **step}, f"step-{step.get('name') or f'unnamed-{number}'}")
+        _container({**usual, **step}, f"step-{text(step, 'name') or f'unnamed-{number}'}")
         for number, step in enumerate(listed(task, "steps"))
     ]
     if whole := at(spec, "computeResources"):
         # Given for the run they are divided among its steps; together they are what is given.
         steps = [{**step, "resources": {} if number else whole} for number, step in enumerate(steps)]
-    sidecars = [_container(each, f"sidecar-{each.get('name', '')}") for each in listed(task, "sidecars")]
+    sidecars = [_container(each, f"sidecar-{text(each, 'name')}") for each in listed(task, "sidecars")]
     template = {key: value for key, value in at(spec, "podTemplate").items() if key != "env"}
     body = {
         "metadata": {"labels": at(meta, "labels"), "annotations": at(meta, "annotations")},
@@ -61,11 +61,11 @@ def _pipeline_run(run: Json) -> Iterator[Json]:
             **at(meta, "labels"),
             **at(task, "taskSpec", "metadata", "labels"),
             f"{_PREFIX}pipelineRun": meta["name"],
-            f"{_PREFIX}pipelineTask": str(task.get("name", "")),
+            f"{_PREFIX}pipelineTask": text(task, "name"),
         }
         times = _times(task)
         for number in range(times):
-            name = f"{meta['name']}-{task.get('name', '')}" + (f"-{number}" if times > 1 else "")
+            name = f"{meta['name']}-{text(task, 'name')}" + (f"-{number}" if times > 1 else "")
             yield owned(
                 run,
                 str(run.get("apiVersion", "")),

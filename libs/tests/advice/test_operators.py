@@ -160,6 +160,15 @@ QUIET = {
     "a suspended job": a_pytorch_job(workers=60, runPolicy={"suspend": True}),
     "a role that operators refuse": a_pytorch_job(workers=0),
     "more pods than are looked at": a_pytorch_job(workers=10**9),
+    "more labels than anybody writes": a_pytorch_job(
+        workers=60, template=a_template(8, labels={f"label-{number}": "x" for number in range(201)})
+    ),
+    "a role of a name that is none": an_object(
+        "kubeflow.org/v1",
+        "TFJob",
+        tfReplicaSpecs={"w" * 254: {"replicas": 60, "template": a_template(8)}},
+    ),
+    "more than anybody reads": a_pytorch_job(workers=60, template=a_template(8, tolerations=[{}] * 5_000)),
     "pods by a runtime that nobody shows": an_object(
         "trainer.kubeflow.org/v1alpha1", "TrainJob", runtimeRef={"name": "torch"}
     ),

@@ -211,7 +211,7 @@ def test_whatever_a_file_says_something_comes_of_it_and_nothing_is_lost(kind, sp
     assert all(each["spec"] for each in found[2:])
 
 
-@pytest.mark.parametrize("name", [{}, [], {"a": []}, 3, None], ids=str)
+@pytest.mark.parametrize("name", [{}, [], {"a": []}, 3, None, "a" * 254], ids=lambda name: str(name)[:8])
 @pytest.mark.parametrize(
     ("api_version", "kind", "spec"),
     [

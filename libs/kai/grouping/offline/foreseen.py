@@ -21,6 +21,10 @@ from kai.workloads.references import filled
 #: that, which is more than users write.
 _MOST_OBJECTS: Final = 5_000
 _MOST_TEMPLATES: Final = 32
+_MOST_VALUES: Final = 5_000
+#: What is copied for each pod.
+_WIDEST: Final = 200
+_LONGEST_KEY: Final = 253
 #: API groups of operators that may be told to write the scheduler's name on pods (KubeRay's batch scheduler).
 _THAT_WRITE_SCHEDULERS: Final = ("ray.io",)
 
@@ -46,6 +50,8 @@ async def foreseen(body: Json, namespace: str, options: GroupingOptions) -> list
     Raises:
         msgspec.ValidationError: a pod has a field of the wrong type.
     """
+    if not _is_looked_into(body.get("spec")):
+        return []
     body, missing = filled(body, ())
     if missing:
         return []
@@ -56,6 +62,23 @@ async def foreseen(body: Json, namespace: str, options: GroupingOptions) -> list
     if len(found) > _MOST_TEMPLATES:
         return []
     return [await _grouped(each, options) for each in found]
+
+
+def _is_looked_into(spec: object) -> bool:
+    """Whether it is of a size that users write, so that it takes no time to go through it."""
+    left, seen = [spec], 0
+    while left:
+        value = left.pop()
+        seen += 1
+        if isinstance(value, dict):
+            if len(value) > _WIDEST or any(len(key) > _LONGEST_KEY for key in value):
+                return False
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+        if seen + len(left) > _MOST_VALUES:
+            return False
+    return True
 
 
 async def _grouped(sort: Sort, options: GroupingOptions) -> Foreseen:
