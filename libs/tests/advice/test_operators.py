@@ -163,6 +163,9 @@ QUIET = {
     "more labels than anybody writes": a_pytorch_job(
         workers=60, template=a_template(8, labels={f"label-{number}": "x" for number in range(201)})
     ),
+    "more annotations than anybody writes": a_pytorch_job(
+        workers=60, annotations={f"example.com/{number}": "x" for number in range(201)}
+    ),
     "a role of a name that is none": an_object(
         "kubeflow.org/v1",
         "TFJob",

@@ -50,7 +50,8 @@ async def foreseen(body: Json, namespace: str, options: GroupingOptions) -> list
     Raises:
         msgspec.ValidationError: a pod has a field of the wrong type.
     """
-    if not _is_looked_into(body.get("spec")):
+    meta = at(body, "metadata")
+    if not _is_looked_into(body.get("spec"), meta.get("labels"), meta.get("annotations")):
         return []
     body, missing = filled(body, ())
     if missing:
@@ -64,9 +65,9 @@ async def foreseen(body: Json, namespace: str, options: GroupingOptions) -> list
     return [await _grouped(each, options) for each in found]
 
 
-def _is_looked_into(spec: object) -> bool:
+def _is_looked_into(*said: object) -> bool:
     """Whether it is of a size that users write, so that it takes no time to go through it."""
-    left, seen = [spec], 0
+    left, seen = [*said], 0
     while left:
         value = left.pop()
         seen += 1
