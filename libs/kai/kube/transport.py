@@ -29,6 +29,7 @@ from kai.kube.package import (
     cleanup_temp_files,
 )
 from kai.kube.package import config as kube_config
+from kai.tls import keep_buffers_small
 
 _DEFAULT_KUBECONFIG = "~/.kube/config"
 _DEFAULT_NAMESPACE = "default"
@@ -129,6 +130,7 @@ class Transport:
             # go with no token.
             "trust_env": False,
         }
+        keep_buffers_small()
         self._rest = _Rest(configuration)
         self._session = self._rest.open()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from asyncio import sslproto
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,15 +19,12 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kai.runtime.health import Health, listen_on, split_address
-from kai.tls import CertificateFiles, keep_loaded, server_context, until_loaded
+from kai.tls import CertificateFiles, keep_buffers_small, keep_loaded, server_context, until_loaded
 
 Json = dict[str, Any]
 
 #: etcd takes 1.5 MiB; a review may carry an object twice.
 MAX_BODY_BYTES = 8 * 2**20
-#: What is read of a TLS connection at once. asyncio keeps a buffer of this size for each that is open, of
-#: 256 KiB unless told otherwise; API servers open a connection for each review that is under way.
-TLS_BUFFER_BYTES = 32 * 2**10
 #: How reviews end.
 _RESULTS: Final = ("allowed", "denied", "error", "malformed")
 #: Seconds: most answers take less than the first.
@@ -156,7 +152,7 @@ class WebhookServer:
         Raises:
             ListenError: the address cannot be bound.
         """
-        sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
+        keep_buffers_small()
         context = server_context()
         loaded = await until_loaded(context, self._certificates, who="webhook")
         app = web.Application(client_max_size=MAX_BODY_BYTES)

@@ -1,9 +1,15 @@
-"""Credentials of a pod, which are read again while its process runs."""
+"""Credentials of a pod, which are read again while its process runs; and what a connection costs."""
 
+import asyncio
+import json
+import ssl
+import tracemalloc
+from asyncio import sslproto
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
+from aiohttp import web
 
 from kai.kube import errors
 from kai.kube.package import config as kube_config
@@ -38,8 +44,8 @@ def token(tmp_path, monkeypatch):
 
 
 @asynccontextmanager
-async def opened():
-    transport = Transport(None, context=None, user_agent="test")
+async def opened(kubeconfig=None):
+    transport = Transport(kubeconfig, context=None, user_agent="test")
     await transport.open()
     try:
         yield transport
@@ -56,3 +62,60 @@ async def test_a_token_that_is_just_being_written_is_an_answer_that_did_not_come
             token.unlink()
         with pytest.raises(errors.TransportError, match=r"credentials for .* cannot be read"):
             await transport.request("GET", "/version", params=None, data=None, headers=None)
+
+
+@asynccontextmanager
+async def api_server(folder, *, callers):
+    """One over TLS that answers when so many ask at once; the path of a kubeconfig for it."""
+    authority = certificates.new_authority("cluster", now=datetime.now(UTC))
+    pair = certificates.issue(authority, ["localhost"], now=datetime.now(UTC))
+    (folder / "tls.crt").write_bytes(pair.certificate)
+    (folder / "tls.key").write_bytes(pair.key)
+    (folder / "ca.crt").write_bytes(authority.certificate)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    all_here = asyncio.Barrier(callers)
+
+    async def answer(_):
+        await all_here.wait()
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "localhost", 0, ssl_context=context)
+        await site.start()
+        server = f"https://localhost:{site._server.sockets[0].getsockname()[1]}"
+        kubeconfig = {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [
+                {"name": "c", "cluster": {"server": server, "certificate-authority": str(folder / "ca.crt")}}
+            ],
+            "users": [{"name": "u", "user": {}}],
+        }
+        (folder / "kubeconfig").write_text(json.dumps(kubeconfig))
+        yield str(folder / "kubeconfig")
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_connection_that_waits_for_its_next_write_holds_little_memory(tmp_path, monkeypatch):
+    """At both its ends, which are in this process; asyncio's own buffers alone would be 512 KiB."""
+    monkeypatch.setattr(sslproto.SSLProtocol, "max_size", 256 * 2**10)  # as nobody has changed it yet
+    connections = 40
+    async with api_server(tmp_path, callers=connections) as kubeconfig, opened(kubeconfig) as transport:
+
+        async def ask():
+            answer = await transport.request("GET", "/", params=None, data=None, headers=None)
+            await answer.read()
+
+        tracemalloc.start()
+        try:
+            await asyncio.gather(*(ask() for _ in range(connections)))
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert held / connections < 200 * 2**10
