@@ -1,7 +1,7 @@
 """How the whole pipeline bears a large cluster: ``make scale``, or ``python -m e2e.bench.scale``.
 
-Nine cases on a real control plane, or with ``--embedded`` on the embedded one: etcd, API server,
-controllers, nodes and all our services on this machine. Each case says how long it took, what every process
+On a real control plane, or with ``--embedded`` on the embedded one: etcd, API server, controllers,
+nodes and all our services are on this machine. Each case says how long it took, what every process
 spent meanwhile, and whether the result is right: all bound exactly once, on devices of their own, and what
 cannot run marked with the right reason. A case that is wrong fails the run, however fast it was.
 """

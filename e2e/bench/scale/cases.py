@@ -99,17 +99,26 @@ async def fill(world: World) -> Result:
 
 
 async def bare_requests(world: World) -> Result:
-    """As many pods, created and bound by nothing but these two requests, while our services sleep.
+    """As many pods, created and bound by nothing but these two requests, while our services are away.
 
-    What the control plane takes for that no scheduler undercuts. Admission stays awake, as it is asked.
+    What the control plane takes for that no scheduler undercuts. Admission stays, as it is asked.
     """
+    return await _bare_requests(world, "bare", grouped=False)
+
+
+async def bare_requests_with_groups(world: World) -> Result:
+    """The same with a PodGroup for each pod, as schedulers need that keep their record in Kubernetes."""
+    return await _bare_requests(world, "grouped", grouped=True)
+
+
+async def _bare_requests(world: World, name: str, *, grouped: bool) -> Result:
     count = world.size.gpus
-    batch = world.pods.batch("bare")
-    await world.at_rest()
-    async with world.meter.running() as reading:
-        with world.services_asleep(awake={"admission"}):
+    batch = world.pods.batch(name)
+    async with world.services_away(but={"admission"}):
+        await world.at_rest()
+        async with world.meter.running() as reading:
             began = time.monotonic()
-            await world.submit_bound_pods("bare", count)
+            await world.submit_bound_pods(name, count, grouped=grouped)
             bound = await world.all_bound(batch, count, what="bare requests: pods bound")
             await world.all_running(batch, count, what="bare requests: pods running")
     return _result(world, bound - began, count, reading)
@@ -249,14 +258,14 @@ async def reclaim_half(world: World) -> Result:
 
 
 async def deletion_alone(world: World) -> Result:
-    """As many pods as were reclaimed, deleted while our services sleep: what the surroundings need for it."""
+    """As many pods as were reclaimed, deleted while our services are away: what others need for it."""
     batch = world.pods.batch("fill")
     running = sorted(pod.metadata.name for pod in world.pods if pod.metadata.uid in batch.running)
     going = running[: half(world.size) * world.size.gpus_per_node]
     left = len(batch.existing) - len(going)
-    await world.at_rest()
-    async with world.meter.running() as reading:
-        with world.services_asleep():
+    async with world.services_away():
+        await world.at_rest()
+        async with world.meter.running() as reading:
             began = time.monotonic()
             await world.remove_pods(going)
             await world.gone(batch, left=left, what="deletion: pods gone")
@@ -328,7 +337,7 @@ CASES = (
     ),
     Case(
         name="deletion-alone",
-        title=lambda size: f"deletion of {half(size) * size.gpus_per_node} pods, our services asleep",
+        title=lambda size: f"deletion of {half(size) * size.gpus_per_node} pods, our services away",
         run=deletion_alone,
         after="fill",
         original=None,
@@ -368,6 +377,13 @@ CASES = (
         name="bare-requests",
         title=lambda size: f"{size.gpus} pods created and bound by bare requests",
         run=bare_requests,
+        original=None,
+        aim=None,
+    ),
+    Case(
+        name="bare-requests-with-groups",
+        title=lambda size: f"{size.gpus} pods, each with a PodGroup, by bare requests",
+        run=bare_requests_with_groups,
         original=None,
         aim=None,
     ),

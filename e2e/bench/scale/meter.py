@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -52,6 +53,9 @@ class Reading:
     usage: tuple[Usage, ...] = ()
     #: Largest sum of the resident sizes of all our services, MiB.
     services_peak_mib: float = 0.0
+    #: The same with pages that several hold, as of one library, divided among them: what the machine is short
+    #: of. 0 where the system does not tell.
+    services_peak_proportional_mib: float = 0.0
     requests: Counter[Request] = field(default_factory=Counter)
 
     @property
@@ -84,7 +88,9 @@ class Meter:
             looking.cancel()
             await asyncio.wait([looking])
         books.look(self._processes())
-        reading.usage, reading.services_peak_mib = books.usage(), books.services_peak / 2**20
+        reading.usage = books.usage()
+        reading.services_peak_mib = books.services_peak / 2**20
+        reading.services_peak_proportional_mib = books.services_peak_proportional / 2**20
         reading.requests = await self._requests() - requests
 
     async def _look(self, books: _Books, requests: Counter[Request]) -> None:
@@ -123,11 +129,20 @@ def _count(requests: Counter[Request], service: str, labels: Mapping[str, Any], 
         requests[service, verb, resource] += int(value)
 
 
+def _proportional(pid: int) -> int:
+    """The proportional set size of a process, bytes; 0 if it has just ended, or the system does not tell."""
+    try:
+        told = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    return next(1024 * int(line.split()[1]) for line in told.splitlines() if line.startswith("Pss:"))
+
+
 class _Books:
     """CPU and memory by process name, over all processes that bore the name."""
 
     def __init__(self) -> None:
-        self.services_peak = 0
+        self.services_peak = self.services_peak_proportional = 0
         self._opened: dict[int, float] = {}
         self._pids: dict[str, dict[int, float]] = {}
         self._peaks: dict[str, int] = {}
@@ -139,7 +154,7 @@ class _Books:
 
     def look(self, processes: list[ProcessRecord]) -> list[str]:
         """Take a look; the names under which another process runs now than at the last one."""
-        together, changed = 0, []
+        together, proportional, changed = 0, 0, []
         for process in processes:
             try:
                 running = psutil.Process(process.pid) if process.pid else None
@@ -154,8 +169,11 @@ class _Books:
                 changed.append(process.name)
             spent[process.pid] = times.user + times.system
             self._peaks[process.name] = max(memory, self._peaks.get(process.name, 0))
-            together += memory if process.name not in SURROUNDINGS else 0
+            if process.name not in SURROUNDINGS:
+                together += memory
+                proportional += _proportional(process.pid)
         self.services_peak = max(self.services_peak, together)
+        self.services_peak_proportional = max(self.services_peak_proportional, proportional)
         return changed
 
     def usage(self) -> tuple[Usage, ...]:

@@ -17,6 +17,11 @@ from kai_cli.output import Column, table
 #: The original in the fill of 4,000 pods: CPU seconds of its services, their memory, requests per pod.
 _ORIGINAL_FILL = "13.7 requests per pod, 345 CPU s, 1500 MiB (aims: 6, 60, 900)"
 _LARGEST = 12
+#: What the fill is held against, by case.
+_CEILINGS = {
+    "bare-requests": "bare requests",
+    "bare-requests-with-groups": "bare requests that make a PodGroup for each pod",
+}
 
 
 def show(size: Size, results: Mapping[Case, Result], screen: Console) -> None:
@@ -30,6 +35,7 @@ def show(size: Size, results: Mapping[Case, Result], screen: Console) -> None:
         Column("OUR CPU S", True),
         Column("OTHER CPU S", True),
         Column("OUR PEAK MIB", True),
+        Column("PROPORTIONAL", True),
         Column("RESULT"),
     ]
     rows = [
@@ -42,6 +48,7 @@ def show(size: Size, results: Mapping[Case, Result], screen: Console) -> None:
             f"{result.reading.services_cpu_seconds:.1f}",
             f"{result.reading.surroundings_cpu_seconds:.1f}",
             f"{result.reading.services_peak_mib:.0f}",
+            f"{result.reading.services_peak_proportional_mib:.0f}",
             "right"
             if not result.faults
             else f"WRONG: {'; '.join(fault.splitlines()[0] for fault in result.faults[:3])}",
@@ -53,8 +60,9 @@ def show(size: Size, results: Mapping[Case, Result], screen: Console) -> None:
         columns = [Column("CREATED TO BOUND, MS"), *(Column(name.upper(), True) for name in latencies[0][1])]
         found = [(case.title(size), *(f"{ms:.0f}" for ms in told.values())) for case, told in latencies]
         screen.print(table(columns, found), soft_wrap=True)
-    if (share := _share_of_ceiling(results)) is not None:
-        screen.print(f"The fill reaches {share:.0%} of the pace of bare requests.")
+    for ceiling, what in _CEILINGS.items():
+        if (share := _share_of(ceiling, results)) is not None:
+            screen.print(f"The fill reaches {share:.0%} of the pace of {what}.")
     screen.print(f"Aims and the original are for 500 nodes; the original's fill: {_ORIGINAL_FILL}.")
     for case, result in results.items():
         screen.print()
@@ -69,10 +77,10 @@ def _latency_ms(result: Result) -> dict[str, float]:
     return {name: 1000 * found[max(0, ceil(part * len(found)) - 1)] for name, part in at.items()}
 
 
-def _share_of_ceiling(results: Mapping[Case, Result]) -> float | None:
-    """How fast the fill is, as a share of as many bare requests; None where one of them was not measured."""
+def _share_of(ceiling: str, results: Mapping[Case, Result]) -> float | None:
+    """How fast the fill is, as a share of bare requests for as many pods; None where one was not measured."""
     seconds = {case.name: result.seconds for case, result in results.items()}
-    fill, bare = seconds.get("fill"), seconds.get("bare-requests")
+    fill, bare = seconds.get("fill"), seconds.get(ceiling)
     return bare / fill if fill and bare else None
 
 
@@ -111,7 +119,8 @@ def as_json(size: Size, results: Mapping[Case, Result], conditions: dict[str, An
         "nodes": size.nodes,
         "gpus_per_node": size.gpus_per_node,
         **conditions,
-        "fill_share_of_bare_requests": _share_of_ceiling(results),
+        "fill_share_of_bare_requests": _share_of("bare-requests", results),
+        "fill_share_of_bare_requests_with_groups": _share_of("bare-requests-with-groups", results),
         "cases": [
             {
                 "name": case.name,
@@ -128,6 +137,7 @@ def as_json(size: Size, results: Mapping[Case, Result], conditions: dict[str, An
                 "services_cpu_seconds": round(result.reading.services_cpu_seconds, 2),
                 "surroundings_cpu_seconds": round(result.reading.surroundings_cpu_seconds, 2),
                 "services_peak_mib": round(result.reading.services_peak_mib, 1),
+                "services_peak_proportional_mib": round(result.reading.services_peak_proportional_mib, 1),
                 "processes": [
                     {
                         "name": one.process,

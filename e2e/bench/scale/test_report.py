@@ -36,6 +36,8 @@ def test_latencies_are_told_by_how_many_of_a_hundred_are_within_them(count: int,
 def test_the_fill_is_held_against_bare_requests_where_both_were_measured() -> None:
     assert as_json(Size(10), results(fill=10.0, bare_requests=8.0), {})["fill_share_of_bare_requests"] == 0.8
     assert as_json(Size(10), results(fill=10.0), {})["fill_share_of_bare_requests"] is None
+    both = as_json(Size(10), results(fill=10.0, bare_requests_with_groups=9.0), {})
+    assert both["fill_share_of_bare_requests_with_groups"] == 0.9
     assert as_json(Size(10), results(fill=10.0), {})["cases"][0]["created_to_bound_ms"] == {}
 
 

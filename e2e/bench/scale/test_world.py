@@ -11,7 +11,8 @@ from rich.progress import Progress
 from e2e.bench.scale import world
 from e2e.bench.scale.meter import Reading, Usage
 from kai.bench.objects import a_node
-from kai.model.objects import Node
+from kai.kube.resources import POD_GROUPS, Resource
+from kai.model.objects import ApiObject, Node, ObjectMeta
 
 
 class FakeMeter:
@@ -54,16 +55,21 @@ async def test_processes_that_never_rest_fail_the_case_and_are_named(
 
 
 class FakeClient:
-    """An API server with these nodes; counts what is bound to each."""
+    """An API server with these nodes; counts what is bound to each, and knows of which pods groups are."""
 
     def __init__(self, *nodes: Node) -> None:
         self.nodes = nodes
         self.bound: Counter[str] = Counter()
+        self.grouped: list[str] = []
 
     async def list(self, *_: Any, **__: Any) -> list[Node]:
         return list(self.nodes)
 
-    async def create(self, *_: Any, **__: Any) -> None: ...
+    async def create(self, resource: Resource, body: Any, **_: Any) -> ApiObject:
+        if resource is POD_GROUPS:
+            self.grouped += [owner["uid"] for owner in body["metadata"]["ownerReferences"]]
+        name = body["metadata"]["name"]
+        return ApiObject(metadata=ObjectMeta(name=name, uid=f"uid-of-{name}"))
 
     async def create_subresource(self, _: Any, name: str, what: str, body: Any, *, namespace: str) -> None:
         assert (what, namespace, name) == ("binding", world.NAMESPACE, body["metadata"]["name"])
@@ -76,3 +82,13 @@ async def test_bare_requests_bind_to_nodes_with_devices_alone() -> None:
     made = world.World(cluster, world.Size(2), Progress(disable=True))
     await made.submit_bound_pods("bare", 16)
     assert client.bound == {"a": 8, "b": 8}
+    assert client.grouped == []
+
+
+async def test_bare_requests_make_a_group_of_each_pod_where_they_are_to() -> None:
+    client = FakeClient(a_node("a"))
+    cluster = SimpleNamespace(name="scale", client=client)
+    made = world.World(cluster, world.Size(1), Progress(disable=True))
+    await made.submit_bound_pods("bare", 2, grouped=True)
+    assert sorted(client.grouped) == ["uid-of-bare-0", "uid-of-bare-1"]
+    assert client.bound == {"a": 2}

@@ -6,22 +6,32 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from rich.progress import Progress
 
 from e2e.bench.scale.follower import BATCH_LABEL, Follower, Submission
-from e2e.bench.scale.meter import SURROUNDINGS, Meter
+from e2e.bench.scale.meter import LOOK_SECONDS, SURROUNDINGS, Meter
 from e2e.harness import Cluster
-from e2e.manifests import a_job, a_pod, a_queue, as_yaml
+from e2e.manifests import a_group, a_job, a_pod, a_queue, as_yaml
 from kai.kube.errors import NotFound
-from kai.kube.resources import JOBS, LEASES, NODES, POD_GROUPS, PODS
+from kai.kube.resources import DEPLOYMENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS
 from kai.model.names import NAMESPACE as KAI
 from kai.model.names import NVIDIA_GPU, SCHEDULER_NAME
 from kai.model.objects import ApiObject, Node, PodGroup
+from kai.operands.redis import NAME as REDIS
 from kai_local.box.state import ClusterFiles
 from kai_local.processes.records import ProcessRecord
 
@@ -32,6 +42,7 @@ PATIENCE_SECONDS = 600.0
 #: CPU cores that all processes together use at rest.
 _RESTING_CORES = 0.15
 _AT_ONCE = 16
+_OPERATOR: Final = "kai-operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,10 @@ class Size:
     def gpus(self) -> int:
         """All together."""
         return self.nodes * self.gpus_per_node
+
+
+class _Deployment(ApiObject, kw_only=True):
+    spec: dict[str, Any]
 
 
 class World:
@@ -80,13 +95,21 @@ class World:
             bodies, lambda body: self._cluster.client.create(PODS, body, namespace=NAMESPACE, type=ApiObject)
         )
 
-    async def submit_bound_pods(self, batch: str, count: int) -> None:
-        """Pods without owner, each bound as soon as it exists to a node that has a GPU for it."""
+    async def submit_bound_pods(self, batch: str, count: int, *, grouped: bool = False) -> None:
+        """Pods without owner, each bound as soon as it exists to a node that has a GPU for it.
+
+        ``grouped``: and as soon as a PodGroup is stored for it.
+        """
 
         async def submit(number: int) -> None:
             name = f"{batch}-{number}"
             body = a_pod(name, NAMESPACE, FILLING, gpus=1, labels={BATCH_LABEL: batch})
-            await self._cluster.client.create(PODS, body, namespace=NAMESPACE, type=ApiObject)
+            created = await self._cluster.client.create(PODS, body, namespace=NAMESPACE, type=ApiObject)
+            if grouped:
+                group = a_group(f"pg-{name}", NAMESPACE, FILLING, minMember=1)
+                owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": created.metadata.uid}
+                group["metadata"]["ownerReferences"] = [owner]
+                await self._cluster.client.create(POD_GROUPS, group, namespace=NAMESPACE, type=ApiObject)
             binding = {
                 "apiVersion": "v1",
                 "kind": "Binding",
@@ -187,10 +210,46 @@ class World:
         given_up = {"spec": {"holderIdentity": ""}}
         await self._cluster.client.patch(LEASES, SCHEDULER_NAME, given_up, namespace=KAI)
 
+    @asynccontextmanager
+    async def services_away(self, *, but: Collection[str] = ()) -> AsyncIterator[None]:
+        """Have none of our services but those do anything meanwhile.
+
+        Where they are pods there are none: a kubelet starts anew what is frozen for longer than a minute.
+        """
+        listed = await self._cluster.client.list(DEPLOYMENTS, namespace=KAI, type=_Deployment)
+        replicas = {
+            one.metadata.name: one.spec["replicas"]
+            for one in listed
+            if one.metadata.name not in {*but, REDIS}
+        }
+        if not replicas:
+            with self._frozen(but):
+                yield
+            return
+        # First the operator, which would bring back the others.
+        await self._scale({_OPERATOR: 0})
+        await self._until_away({_OPERATOR})
+        await self._scale(dict.fromkeys(replicas, 0))
+        await self._until_away({one.name for one in self._processes()} - SURROUNDINGS.union(but))
+        try:
+            yield
+        finally:
+            await self._scale(replicas)
+
+    async def _scale(self, replicas: Mapping[str, int]) -> None:
+        for name, number in replicas.items():
+            body = {"spec": {"replicas": number}}
+            await self._cluster.client.patch(DEPLOYMENTS, name, body, namespace=KAI, type=ApiObject)
+
+    async def _until_away(self, names: Collection[str]) -> None:
+        until = time.monotonic() + PATIENCE_SECONDS
+        while left := [one.name for one in self._processes() if one.pid and one.name in names]:
+            assert time.monotonic() < until, f"still there after {PATIENCE_SECONDS:g} s: {', '.join(left)}"
+            await asyncio.sleep(LOOK_SECONDS)
+
     @contextmanager
-    def services_asleep(self, *, awake: Collection[str] = ()) -> Iterator[None]:
-        """Have none of our services but ``awake`` do anything meanwhile. They may start anew afterwards."""
-        spared = SURROUNDINGS.union(awake)
+    def _frozen(self, but: Collection[str]) -> Iterator[None]:
+        spared = SURROUNDINGS.union(but)
         pids = [one.pid for one in self._processes() if one.pid and one.name not in spared]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
