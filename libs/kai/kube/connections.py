@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from asyncio import sslproto
+from typing import Any, Final
 
 from kai.kube.authorities import aiohttp
+
+#: What is read of a connection at once. asyncio keeps a buffer of this size for each that is open, of 256 KiB
+#: unless told otherwise, and makes another for each piece that it decrypts, which is of 16 KiB at most.
+TLS_BUFFER_BYTES: Final = 32 * 2**10
+
+
+def keep_buffers_small() -> None:
+    """Have connections over TLS that are opened from now on read :data:`TLS_BUFFER_BYTES` at once.
+
+    API servers open a connection for each review that is under way, and we open one to them for each write.
+    """
+    sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
 
 class NewestFirst(aiohttp.TCPConnector):

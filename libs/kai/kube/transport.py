@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import yaml
 
 from kai.kube.authorities import aiohttp
-from kai.kube.connections import NewestFirst
+from kai.kube.connections import NewestFirst, keep_buffers_small
 from kai.kube.errors import KubeConfigError, TransportError
 from kai.kube.package import (
     Configuration,
@@ -29,7 +29,6 @@ from kai.kube.package import (
     cleanup_temp_files,
 )
 from kai.kube.package import config as kube_config
-from kai.tls import keep_buffers_small
 
 _DEFAULT_KUBECONFIG = "~/.kube/config"
 _DEFAULT_NAMESPACE = "default"

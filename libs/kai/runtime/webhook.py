@@ -18,8 +18,9 @@ import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from kai.kube.connections import keep_buffers_small
 from kai.runtime.health import Health, listen_on, split_address
-from kai.tls import CertificateFiles, keep_buffers_small, keep_loaded, server_context, until_loaded
+from kai.tls import CertificateFiles, keep_loaded, server_context, until_loaded
 
 Json = dict[str, Any]
 

@@ -1,13 +1,9 @@
-"""What a server shows of itself: a certificate in files, read again when they change, without a restart.
-
-And how much memory each connection keeps, of servers and clients alike.
-"""
+"""What a server shows of itself: a certificate in files, read again when they change, without a restart."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from asyncio import sslproto
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,9 +15,6 @@ Stamp = tuple[float, float]
 #: How often files are looked at: those that are there, and those that are not there yet.
 POLL_SECONDS: Final = 5.0
 _WAIT_SECONDS: Final = 1.0
-#: What is read of a connection at once. asyncio keeps a buffer of this size for each that is open, of 256 KiB
-#: unless told otherwise, and makes another for each piece that it decrypts, which is of 16 KiB at most.
-BUFFER_BYTES: Final = 32 * 2**10
 
 _log = structlog.get_logger(__name__)
 
@@ -44,14 +37,6 @@ class CertificateFiles:
             return self.certificate.stat().st_mtime, self.key.stat().st_mtime
         except OSError:
             return None
-
-
-def keep_buffers_small() -> None:
-    """Have connections that are opened from now on read :data:`BUFFER_BYTES` at once.
-
-    API servers open a connection for each review that is under way, and we open one to them for each write.
-    """
-    sslproto.SSLProtocol.max_size = BUFFER_BYTES
 
 
 def server_context() -> ssl.SSLContext:
